@@ -281,6 +281,9 @@ def cost(
     *,
     tokens_per_day: float | str | None = ...,
     shape: str | None = ...,
+    use_case: str | None = ...,
+    users: float | str | None = ...,
+    requests_per_user: float | str | None = ...,
     rate: float | str | None = ...,
     concurrency: float | str | None = ...,
     input_tokens: int | str | None = ...,
@@ -322,6 +325,8 @@ def cost(
     power_budget: float | str | None = ...,
     own: str | None = ...,
     purchase_price: float | str | None = ...,
+    years: float | str | None = ...,
+    electricity: float | str | None = ...,
     api: str | Sequence[str] | None = ...,
     api_price_file: str | Path | None = ...,
     assumptions: str | Path | None = ...,
@@ -340,6 +345,9 @@ def cost(
         model: Id, size (70b), Hugging Face id or config.json.
         tokens_per_day: Prompt and answer tokens of a mean day: 50M, 5B.
         shape: How the day's load is spread: flat, chat, chat-large, reasoning, or your own levels.
+        use_case: Published lengths and objectives: chatbot, rag, code, agent, summarise, voice.
+        users: People who use it, instead of a rate: 1000, 50k.
+        requests_per_user: Requests of one of them, with --users: 20/h, 10/day.
         rate: Requests per second: 10, 10/s or 600/min.
         concurrency: Clients that each wait for one answer before the next request.
         input_tokens: Mean prompt.
@@ -385,6 +393,8 @@ def cost(
         power_budget [W]: Power that your own machines may draw, hosts included: 5kW.
         own: Hardware to own: 8xh100-sxm.
         purchase_price: What one accelerator of --own costs you.
+        years: Years until owned hardware is sold.
+        electricity: Dollars per kWh where owned hardware stands.
         api: API providers, all or none.
         api_price_file: Your own API prices, which win over the catalog's.
         assumptions: Your own figures of ownership: electricity_usd_per_kwh = 0.09.
@@ -750,7 +760,7 @@ def kernel(
     The model shows the roof, the tiles, their waves and how many programs an SM holds, for any GPU.
 
     Args:
-        name: Operator.
+        name: Operator; attention is causal.
         shape: Sizes, as 8192x8192; a wrong number of them names the operator's.
         dtype: Number format; fp8 of gemm only.
         gpu: Accelerator to model.
@@ -1726,6 +1736,7 @@ class _Probe:
         expect: str | None = ...,
         network: str | None = ...,
         strict: bool | None = ...,
+        report: str | Path | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1733,9 +1744,9 @@ class _Probe:
     ) -> Result:
         """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
 
-        Read are nvidia-smi, its -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ib_write_bw,
-                ibstat and
-        lspci -nn.
+        Read are nvidia-smi, its -q, -L, nvlink -s, topo -m and --query-gpu as CSV, nvbandwidth, dcgmi diag, nccl-
+                tests,
+        ib_write_bw, ibstat and lspci -nn.
         Two reports of nvidia-smi -q, before and after work, also show what error counters did.
 
         Args:
@@ -1743,6 +1754,7 @@ class _Probe:
             expect: What was ordered, e.g. h100-sxm or 8xh100-sxm.
             network: Network that was ordered, e.g. 'InfiniBand 8x400Gb'.
             strict: Exit code 5 for WARN.
+            report: A report to send to the provider: .md or .html.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

@@ -96,7 +96,8 @@ def _run(arguments: list[str], is_closed: bool) -> int:
         if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
             return _interrupted_exit_code()
         _name_misplaced_file(error, arguments)
-        code = report(error, verbose="-v" in arguments or "--verbose" in arguments)
+        verbose = "-v" in arguments or "--verbose" in arguments
+        code = report(error, verbose=verbose, as_json="--json" in arguments)
         if isinstance(error, UnreadAnswerError):
             lose(sys.stdout)
     if code == 130:

@@ -6,7 +6,8 @@ declare the options of the command line, so both take the same names and refuse 
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -127,10 +128,29 @@ def _plain(record: object) -> object:
 
 
 def _freeze(value: object) -> object:
-    """A value of a result that cannot be changed."""
+    """Return a value of a result as it cannot be changed: what a document names is an attribute at every depth."""
     if isinstance(value, Mapping):
-        return Fields({str(name): item for name, item in value.items()})
-    return RecordList(map(_freeze, value)) if isinstance(value, list | tuple) else value
+        return (
+            value if isinstance(value, Fields) else Fields({str(name): item for name, item in value.items()})
+        )
+    if isinstance(value, list) or type(value) is tuple:
+        return RecordList(map(_freeze, value))
+    return _freeze_fields(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _freeze_fields(record: Any) -> Any:
+    """Return a record of the same class whose tables and lists are those of a result; itself if it has none."""
+    changed = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if (frozen := _freeze(value)) is not value:
+            changed[field.name] = frozen
+    if not changed:
+        return record
+    frozen_record = copy(record)
+    for name, value in changed.items():
+        object.__setattr__(frozen_record, name, value)
+    return frozen_record
 
 
 def _charts(answer: Answer) -> dict[str, Chart]:
@@ -239,7 +259,8 @@ class Result:
             from advisor.render.matplotlib_chart import draw_chart
         except ImportError:
             raise MissingHardwareError(
-                "matplotlib, which draws charts, is not installed", fix=install_command("notebook")
+                "matplotlib, which draws charts, is not installed",
+                fix=install_command("notebook", "matplotlib"),
             ) from None
         return draw_chart(known[name])
 

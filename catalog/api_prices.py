@@ -11,7 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_record, check_repeat, read_csv
 from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
-from advisor.catalog.schema.economics import ApiPrice
+from advisor.catalog.schema.economics import ApiEnding, ApiPrice
 
 REQUIRED_COLUMNS: Final = (
     "provider",
@@ -32,6 +32,52 @@ def bundled_api_prices() -> tuple[ApiPrice, ...]:
     Raises: InputFileError: the bundled file is damaged.
     """
     return _read_file(DATA_DIR / "api_prices.csv", names_are_ids=True)
+
+
+@functools.cache
+def api_endings() -> tuple[ApiEnding, ...]:
+    """Return the services of providers that are known to have ended.
+
+    Raises: InputFileError: the bundled file is damaged.
+    Source: data/api_endings.csv, each row with its own source.
+    """
+    path = DATA_DIR / "api_endings.csv"
+    rows = read_csv(path, ("provider", "model", "ended_on", "url", "read_on"))
+    return tuple(
+        check_record(ApiEnding, {name: cell.strip() for name, cell in cells.items()}, f"{path}: row {number}")
+        for number, cells in rows
+    )
+
+
+def endings_of(
+    as_of: datetime.date, models: Collection[str], *, providers: Collection[str] | None = None
+) -> tuple[ApiEnding, ...]:
+    """Return the endings that rule out a listed price of these models on a day, one a provider, ordered by provider:
+    those of `providers`, or of all.
+
+    Raises: UnknownNameError: no such provider has any price.
+    """
+    wanted = _resolve_providers(providers, bundled_api_prices()) if providers is not None else None
+    found: dict[str, ApiEnding] = {}
+    for price in bundled_api_prices():
+        is_asked = price.model in models and (wanted is None or price.provider in wanted)
+        ending = _ending_of(price, as_of) if is_asked and price.observed_on <= as_of else None
+        if ending is not None:
+            found.setdefault(price.provider, ending)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _resolve_providers(names: Collection[str], prices: Collection[ApiPrice]) -> set[str]:
+    """Return the providers that names stand for, among those of the prices.
+
+    Raises: UnknownNameError: no such provider has any price.
+    """
+    known = sorted({price.provider for price in prices})
+    return {resolve(name, known, {}, "API provider").id for name in names}
+
+
+def _ending_of(price: ApiPrice, as_of: datetime.date) -> ApiEnding | None:
+    return next((ending for ending in api_endings() if ending.rules_out(price, as_of)), None)
 
 
 def read_api_prices(path: Path) -> tuple[ApiPrice, ...]:
@@ -60,17 +106,16 @@ def api_prices_as_of(
 ) -> tuple[ApiPrice, ...]:
     """Return the newest list price of each provider and model that was known on a day, ordered by provider.
 
-    A user's row wins over a bundled one of the same provider and model, regardless of its date.
+    A user's row wins over a bundled one of the same provider and model, regardless of its date. A bundled row of a
+    service that has ended by that day is left out (`endings_of` names it), however lately its list was read.
 
     Raises: UnknownNameError: no such provider has any price. InputFileError: the user's file is wrong.
     """
     own = read_api_prices(user_file) if user_file is not None else ()
-    known = sorted({price.provider for price in (*bundled_api_prices(), *own)})
-    wanted = (
-        None if providers is None else {resolve(name, known, {}, "API provider").id for name in providers}
-    )
+    wanted = _resolve_providers(providers, (*bundled_api_prices(), *own)) if providers is not None else None
     current: dict[tuple[str, str], ApiPrice] = {}
-    for layer in (bundled_api_prices(), own):
+    alive = (price for price in bundled_api_prices() if _ending_of(price, as_of) is None)
+    for layer in (alive, own):
         newest: dict[tuple[str, str], ApiPrice] = {}
         for price in layer:
             key = (price.provider, price.model)

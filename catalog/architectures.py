@@ -31,6 +31,7 @@ _NO_TEXT: Final = (
 _PLUGINS: Final = {"google": "google", "aws": "aws", "huawei": "huawei"}
 """Hardware on which an engine runs through a plug-in with a model list of its own, by vendor."""
 _WHOLE_LISTS: Final = (
+    ("exllamav3", ""),
     ("llama.cpp", ""),
     ("lmdeploy", ""),
     ("mlx", ""),
@@ -39,6 +40,10 @@ _WHOLE_LISTS: Final = (
 )
 """Engines and plug-ins whose list of classes was read whole and which run no class of another library: what is absent
 from the list is refused."""
+_LOADED_BY: Final[Mapping[str, str]] = {"mlx": "MLX", "exl2": "ExLlamaV2", "exl3": "ExLlamaV3"}
+"""Program that loads files of a format that engines in general do not, also where the catalog has no such engine.
+Source: quantization methods in the registries of vLLM 0.33.0 and SGLang 0.5.23, which have none of these; exllamav3,
+doc/exl3.md, whose loader takes quant_method exl3 alone."""
 _LOADS_BY_TYPE: Final = ("mlx",)
 """Engines that read the shape from config.json themselves and choose a class by its model type, whatever class the file
 names. Source: mlx-lm 0.32.2, mlx_lm/utils.py, load_config and _get_classes."""
@@ -68,6 +73,8 @@ class ClassSupport(NamedTuple):
     """Releases between which the class came, as `after 0.16.0, by 0.20.2`; empty if unknown."""
     source: str = ""
     note: str = ""
+    file_format: str = ""
+    """Format of the checkpoint's files, where the engine does not load that; empty for any other verdict."""
 
     @property
     def is_refused(self) -> bool:
@@ -226,6 +233,8 @@ def class_support(
     Source: data/support/engine_models.csv, class_limits.csv and class_parts.csv, each row with its source.
     """
     release = version or engine.release
+    if model.file_format and model.file_format not in engine.file_formats:
+        return ClassSupport("no", engine.id, class_of(model), release, file_format=model.file_format)
     limit = _limit_of(engine.id, class_of(model), release, "accelerator")
     if limit is not None and accelerator is not None and accelerator.architecture in limit.architectures:
         note = f"not on accelerators of architecture {accelerator.architecture}"
@@ -430,10 +439,17 @@ def check_release(engine: Engine, model: Model, version: str, known: str) -> str
     return f"defaults are those of {options}; {differ}{doubt}"
 
 
+def files_in_words(file_format: str) -> str:
+    """Return which program loads files of a format that engines in general do not load."""
+    return f"its files are in the format {file_format}, which {_LOADED_BY[file_format]} alone loads"
+
+
 def class_words(found: ClassSupport, engine: str) -> str:
     """Return one sentence on a class that an engine does not have itself; empty if it has."""
     release = f"{engine} {found.version}".strip()
     more = f" ({found.note})" if found.note else ""
+    if found.file_format:
+        return f"{release} does not load them: {files_in_words(found.file_format)}"
     if found.verdict == "no":
         what = f"class {found.architecture}" if found.architecture else "no model class to load"
         return f"{release} {'does not load ' if found.architecture else 'has '}{what}{more}"

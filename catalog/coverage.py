@@ -110,7 +110,7 @@ def coverage(
         if (accelerators is None or record.id in accelerators)
         and (providers is None or by_accelerator[record.id])
     )
-    stale = [price for price in offers if not price.is_dated or is_stale(price, as_of)]
+    stale = [price for price in offers if is_stale(price, as_of)]
     sellers = {*all_providers(), *by_provider} if providers is None else set(by_provider)
     return Coverage(
         as_of=as_of,

@@ -37,14 +37,16 @@ class MissingHardwareError(AdvisorError):
     exit_code = 6
 
 
-def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an optional extra, to a checkout as to an installed wheel: by
-    their own names, since that of this package is not reserved in the index, where it could be a stranger's."""
+def install_command(extra: str, *needed: str) -> str:
+    """Return the command that installs the packages of an optional extra, or those that are `needed` of it, to a
+    checkout as to an installed wheel: by their own names, since that of this package is not reserved in the index,
+    where it could be a stranger's."""
     from importlib.metadata import requires
 
     marked = (entry.partition(";") for entry in requires("ai-hardware-advisor") or ())
-    needed = [entry for entry, _, marker in marked if re.search(rf"extra == .{extra}\b", marker)]
-    names = (re.split(r"[\s<>=!~]", entry.strip(), maxsplit=1)[0] for entry in needed)
+    entries = [entry for entry, _, marker in marked if re.search(rf"extra == .{extra}\b", marker)]
+    whole_names = [re.split(r"[\s<>=!~]", entry.strip(), maxsplit=1)[0] for entry in entries]
+    names = [name for name in whole_names if not needed or name.partition("[")[0] in needed]
     return " ".join(("pip install", *(f"'{name}'" if "[" in name else name for name in names)))
 
 

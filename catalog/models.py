@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog import hub
+from advisor.catalog.closed_models import closed_model_error
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, read_toml, toml_names
 from advisor.catalog.hf.fields import PASTED, is_pasted
@@ -14,7 +16,7 @@ from advisor.catalog.home import expand_home
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, drop_separators, match, resolve
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GIGA
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
 
 _FOLDER: Final = DATA_DIR / "models"
 NAMES_FILE: Final = _FOLDER / "names.csv"
@@ -73,7 +75,7 @@ def get(ref: str) -> Chosen[Model]:
         from advisor.catalog.hf.config import model_from_hf_config
 
         record = model_from_hf_config(ref)
-        return Chosen(record, f"shape read from {PASTED}{_formats_in_words(record)}")
+        return Chosen(record, f"shape read from {PASTED}{_reading_in_words(record)}")
     if (base := _adapter_base(ref)) is not None:
         chosen = get(base)
         note = f"{ref} is an adapter: its base {base} is read, and the adapter's own weights are not counted"
@@ -94,7 +96,7 @@ def get(ref: str) -> Chosen[Model]:
         from advisor.catalog.hf.config import model_from_hf_config
 
         record = model_from_hf_config(ref)
-        return Chosen(record, f"shape read from {ref}{_formats_in_words(record)}")
+        return Chosen(record, f"shape read from {ref}{_reading_in_words(record)}")
     if not ref.isprintable():
         raise UnknownNameError(
             f"unknown model {ref!a}",
@@ -118,15 +120,19 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
         _, hf_name = _listed_repositories().get(repository.casefold(), (repository, None))
     if hf_name is not None:
         return _as_checkpoint(hf_name, ref, f"model '{typed}' is taken as {hf_name}")
+    if " " in ref and ref not in names.aliases and (newest := _newest_of_family(ref)):
+        # The id of the family's first generation reads like these words: qwen-7b is an id, and qwen 7b no version.
+        return _as_family(newest, typed)
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
+        if (closed := closed_model_error(typed)) is not None:
+            raise closed from None
         variant = _variant_of(repository)
         if variant is None and (of_ollama := _as_ollama_tag(ref)) is not None:
             return of_ollama
         if variant is None and (newest := _newest_of_family(ref)):
-            note = f"model '{typed}' is taken as {newest}, its family's newest or most used of this size"
-            return Chosen(by_id(newest), note)
+            return _as_family(newest, typed)
         if variant is None:
             if fetch and _HF_ID.fullmatch(repository):
                 folder = hub.folder_of(repository)
@@ -141,6 +147,14 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
     if ref in names.aliases:
         return _as_meant(found.id, ref, found.note)
     return Chosen(by_id(found.id), found.note)
+
+
+def _as_family(model_id: str, typed: str) -> Chosen[Model]:
+    """Return a model that a family and a size in words mean, with the note that says so."""
+    return Chosen(
+        by_id(model_id),
+        f"model '{typed}' is taken as {model_id}, its family's newest or most used of this size",
+    )
 
 
 def _as_meant(model_id: str, ref: str, note: str) -> Chosen[Model]:
@@ -319,7 +333,7 @@ def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
     }
     record = model_from_hf_config(folder).model_copy(update=update)
     note = f"model '{repository}' is not in the catalog: its config.json is kept in {folder}"
-    return Chosen(record, f"{note}{_formats_in_words(record)}")
+    return Chosen(record, f"{note}{_reading_in_words(record)}")
 
 
 _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)?")
@@ -383,9 +397,31 @@ def _spelling_of(repository: str, record: Model) -> str:
     return next((each for each in record.hf_ids if each.casefold() == name), listed)
 
 
-def _formats_in_words(record: Model) -> str:
+def _reading_in_words(record: Model) -> str:
     cache = f", {record.kv_dtype} cache" if record.kv_dtype else ""
-    return f" ({record.weights} weights{cache})" if record.part_formats else ""
+    formats = f" ({weights_in_words(record, record.weights)}{cache})" if record.part_formats else ""
+    return f"{formats}; {record.notes}" if record.notes else formats
+
+
+def weights_in_words(model: Model, dtype: str) -> str:
+    """Return the format of a model's weights, with the width of its files where the format names that of kernels."""
+    parts = [
+        entry
+        for part in ("experts", "feed_forward", "mixer")
+        for entry in model.part_formats
+        if entry.part == part and entry.dtype == dtype
+    ]
+    if dtype != model.weights or dtype not in _KERNEL_WIDTHS or not parts:
+        return f"{dtype} weights"
+    bits = parts[0].bits_per_weight
+    is_usual = abs(bits / (BITS_PER_BYTE * bytes_per_element(dtype)) - 1.0) <= _USUAL_WIDTH
+    return f"{dtype} weights" if is_usual else f"{dtype} weights of {bits:.2g} bits"
+
+
+_KERNEL_WIDTHS: Final = ("int4", "int8")
+"""Formats that name the width of kernels: files of 2 and 3 bits are multiplied as int4, those of 6 bits as int8."""
+_USUAL_WIDTH: Final = 0.15
+"""Relative difference of widths that scales explain: groups of 32 add 10 % to groups of 128."""
 
 
 def by_hf_id(hf_id: str) -> Model | None:

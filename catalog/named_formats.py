@@ -121,7 +121,8 @@ def format_of_name(name: str) -> NamedFormat | None:
                 fix="name another checkpoint of the model, or download its config.json and name its folder",
             )
     if "mlx" in words or (publisher in _MLX_PUBLISHERS and (_WIDTH.search(last) or "mxfp4" in words)):
-        return _mlx(last, words)
+        found = _mlx(last, words)
+        return found and found._replace(rules=found.rules and found.rules._replace(files="mlx"))
     without_cache = _CACHE_ALONE.sub("", last)
     for pattern, build in _BY_PATTERN:
         if pattern.search(without_cache):
@@ -172,6 +173,7 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
         "checkpoint": name,
         "other_checkpoints": (),
         "part_formats": (),
+        "file_format": said.rules.files if said.rules else "",
     }
     if said.is_gguf:
         update["part_formats"] = _gguf_parts(model, name, said)
@@ -442,11 +444,13 @@ def _exl(name: str, last: str) -> NamedFormat:
         )
     head = _EXL_HEAD.search(last)
     rules = Rules(
-        _PLAIN, exl_storage(bits), head=exl_storage(float(head.group(1)) if head else _EXL_HEAD_BITS)
+        _PLAIN,
+        exl_storage(bits),
+        head=exl_storage(float(head.group(1)) if head else _EXL_HEAD_BITS),
+        files=kind.lower(),
     )
-    # The catalog has no ExLlamaV2: its files are read as fast as those of ExLlamaV3 of their width.
-    label = f"{kind} {bits:g}-bit" + (", read as EXL3," if kind == "EXL2" else "")
-    return NamedFormat(label, rules, exl_storage(bits).dtype)
+    # Files of both kinds have the size that their width says.
+    return NamedFormat(f"{kind} {bits:g}-bit", rules, exl_storage(bits).dtype)
 
 
 _NARROWEST_EXL: Final = 1.0

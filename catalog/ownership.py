@@ -61,6 +61,15 @@ class Ownership:
         )
         return Ownership({**self.assumptions, name: changed}, self.purchases)
 
+    def with_user_value(self, name: str, value: float, as_of: datetime.date) -> "Ownership":
+        """Return a copy with the user's own value of one assumption, without a range.
+
+        Raises: InputFileError: the value is out of range.
+        """
+        _check_limits(name, value, f"the value of {name}")
+        own = _own_assumption(self.assumptions[name], value, as_of, name)
+        return Ownership({**self.assumptions, name: own}, self.purchases)
+
     def with_purchase(self, accelerator: Accelerator, usd: float, as_of: datetime.date) -> "Ownership":
         """Return a copy with the user's own purchase price for one accelerator.
 
@@ -144,10 +153,9 @@ def _with_user_values(
             )
         old = assumptions[name]
         value = _number(given, f"{path}: field {name}")
-        _check_limits(name, value, path)
-        own = {**old.model_dump(), "value": value, "low": value, "high": value}
-        own |= {"kind": "estimate", "observed_on": as_of, "source": USER, "url": ""}
-        assumptions[name] = check_record(Assumption, own, f"{path}: field {name}")
+        where = f"{path}: field {name}"
+        _check_limits(name, value, where)
+        assumptions[name] = _own_assumption(old, value, as_of, where)
     return Ownership(assumptions, purchases)
 
 
@@ -168,12 +176,18 @@ def _purchase(record: Accelerator, usd: float, as_of: datetime.date, where: str)
     return check_record(PurchasePrice, values, where)
 
 
-def _check_limits(name: str, value: float, path: Path) -> None:
+def _own_assumption(old: Assumption, value: float, as_of: datetime.date, where: str) -> Assumption:
+    own = {**old.model_dump(), "value": value, "low": value, "high": value}
+    own |= {"kind": "estimate", "observed_on": as_of, "source": USER, "url": ""}
+    return check_record(Assumption, own, where)
+
+
+def _check_limits(name: str, value: float, where: str) -> None:
     low, high = _LIMITS.get(name, (0.0, float("inf")))
     if not low <= value <= high:
         span = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} or more"
         raise InputFileError(
-            f"{path}: field {name}: {value:g} is out of range",
+            f"{where}: {value:g} is out of range",
             why=f"it must be {span}",
             fix=f"correct {name}",
         )

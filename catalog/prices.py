@@ -110,6 +110,8 @@ class Provider(Record):
     largest_cluster: int | None = Field(default=None, ge=1)
     """Largest number of accelerators that the provider joins with a network; None if it states none."""
 
+    sold_at_once: int | None = Field(default=None, ge=1)
+    """Most accelerators that anyone rents as one cluster at the list price, without a contract; None if not stated."""
     serves_only: bool = False
     """Whether the provider starts inference servers only, so that nothing else, such as training, can run there."""
     skypilot: str = ""
@@ -589,8 +591,8 @@ def committed_hours(term: str) -> float:
 
 
 def is_stale(price: Price, as_of: datetime.date) -> bool:
-    """Whether the price was read more than STALE_AFTER_DAYS before a day."""
-    return age_days(price, as_of) > STALE_AFTER_DAYS
+    """Whether the price was read more than STALE_AFTER_DAYS before a day, or on a day that no source states."""
+    return not price.is_dated or age_days(price, as_of) > STALE_AFTER_DAYS
 
 
 @lru_cache(maxsize=16)

@@ -54,6 +54,7 @@ _STORAGE: Final = (
     "quantized_parts",
     "weights_elsewhere",
     "fp8_scaling",
+    "file_format",
     "checkpoint",
     "other_checkpoints",
 )

@@ -72,9 +72,37 @@ def regions_of_places() -> Mapping[str, tuple[str, ...]]:
     return {name: places for name, places in found.items() if name not in ("", "average")}
 
 
+def regions_among(names: Sequence[str]) -> tuple[Region, ...]:
+    """Return the known places among names of regions and countries, each once, in their order."""
+    found = (region_of_offer(name) for name in names)
+    return tuple({region.id: region for region in found if region is not None}.values())
+
+
 def home_region(names: Sequence[str]) -> Region | None:
-    """Return the first known place among names of regions and countries; None if the table knows none of them."""
-    return next((region for name in names if (region := region_of_offer(name)) is not None), None)
+    """Return the place that names of regions and countries stand for, that of means where they stand for several; None
+    if the table knows none of them."""
+    places = regions_among(names)
+    return places[0] if len(places) == 1 else _mean_region(places) if places else None
+
+
+def _mean_region(places: Sequence[Region]) -> Region:
+    """Return a place of the means of several: of their grids, and of the tariffs that are known.
+
+    Assumes: each place counts alike, however much is consumed there.
+    """
+    priced = [each for each in places if each.electricity_usd_per_kwh and each.electricity_observed_on]
+    tariffs = [each.electricity_usd_per_kwh or 0.0 for each in priced]
+    days = [each.electricity_observed_on for each in priced if each.electricity_observed_on]
+    return Region(
+        id=" ".join(each.id for each in places),
+        name=f"mean of {len(places)} places",
+        kg_co2e_per_kwh=sum(each.kg_co2e_per_kwh for each in places) / len(places),
+        carbon_year=min(each.carbon_year for each in places),
+        carbon_source=f"mean of {', '.join(each.name for each in places)}",
+        electricity_usd_per_kwh=sum(tariffs) / len(tariffs) if tariffs else None,
+        electricity_observed_on=min(days, default=None),
+        electricity_source=f"mean of {', '.join(each.name for each in priced)}" if priced else "",
+    )
 
 
 @functools.cache

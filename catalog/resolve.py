@@ -102,6 +102,15 @@ def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: s
     )
 
 
+def choice_of(typed: str, choices: Iterable[str]) -> str:
+    """Return the choice that is spelled as `typed` except for case and separators, all-reduce for all_reduce; what was
+    typed if none or several are."""
+    wanted = drop_separators(typed)
+    known = tuple(choices)
+    same = [each for each in known if drop_separators(each) == wanted]
+    return typed if typed in known or len(same) != 1 else same[0]
+
+
 def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
     """Return the ids whose spelling or alias is close to `name`, best first, at most five.
 

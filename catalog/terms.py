@@ -127,7 +127,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "low_bit_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s "
         "backward_launches overlapped_launches adapter_launches graphs compiled_graphs autocast_launches "
         "graphed_mixer_share graphed_router_share",
-        communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
+        communication="communication_scale tensor_overlap expert_overlap context_overlap "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
         memory="main_gradient_bytes gradient_bytes ring_forward_bytes ring_backward_bytes host_update_bytes_per_s",
         reinforcement="reload_s network_fraction judge_utilisation",

@@ -30,6 +30,10 @@ class ImageScheme(Record):
     kind: Literal["fixed", "grid", "tiles", "merged", "rows"]
     models: tuple[str, ...] = ()
     """Beginnings of the ids of catalog models that use the scheme."""
+    model_types: tuple[str, ...] = ()
+    """Model types of files whose class uses the scheme."""
+    tower_types: tuple[str, ...] = ()
+    """Model types of the files' towers; empty if the type of the whole file says it."""
     patch: int = Field(ge=1)
     merge: int = Field(default=1, ge=1)
     """Number of patches per side that become one token."""
@@ -92,7 +96,7 @@ def get(name: str) -> ImageScheme:
 
 
 def scheme_of(model: Model) -> ImageScheme:
-    """Return the scheme of a catalog model.
+    """Return the scheme of a catalog model, or that of the class and tower of a local config.json.
 
     Raises: UnknownNameError: no scheme is recorded for it.
     """
@@ -102,6 +106,8 @@ def scheme_of(model: Model) -> ImageScheme:
         for prefix in scheme.models
         if model.id.startswith(prefix)
     ]
+    if not fitting and (found := _scheme_of_class(model)) is not None:
+        return found
     if not fitting:
         sees = model.vision is not None
         raise UnknownNameError(
@@ -112,3 +118,19 @@ def scheme_of(model: Model) -> ImageScheme:
             else "a --model with images",
         )
     return max(fitting, key=lambda found: found[0])[1]
+
+
+def _scheme_of_class(model: Model) -> ImageScheme | None:
+    """Return the scheme of a file's model type and kind of tower, of several the one with the nearest width of tower;
+    None if there is none."""
+    tower = model.vision
+    if tower is None:
+        return None
+    fitting = [
+        scheme
+        for scheme in all_schemes().values()
+        if model.family in scheme.model_types
+        and (not scheme.tower_types or tower.family in scheme.tower_types)
+    ]
+    width = tower.hidden_size
+    return min(fitting, key=lambda one: abs(one.tower.hidden_size - width) if width else 0, default=None)

@@ -15,6 +15,8 @@ from advisor.probes.record import Measurement, ProbedMachine, Status, redact
 from advisor.probes.verdict import verdict
 
 KIND: Final = "probe"
+PROOF_KIND: Final = "pasted_proof"
+"""Kind of a saved verdict on pasted texts, which has neither seal nor version of the measurements."""
 BENCHMARK_VERSION: Final = 1
 """Version of the measurements, raised when a change makes figures incomparable with earlier ones."""
 
@@ -31,6 +33,8 @@ class Probe:
     measured_on: str = ""
     tool_version: str = ""
     is_complete: bool = True
+    sources: tuple[dict[str, str], ...] = ()
+    """Files of pasted texts and their formats, where nothing was measured here; none for a probe."""
     is_sealed: bool = True
     """Whether the file has a seal that fits its content; files of versions before the seal have none."""
 
@@ -124,6 +128,21 @@ def read_probe(path: Path) -> Probe:
     Raises: InputFileError: the file cannot be read, is not JSON, or does not hold a probe that this version
       understands.
     """
+    found = read_verdict(path)
+    if found.sources:
+        raise InputFileError(
+            f"{path}: is no probe",
+            why="it is a verdict on pasted texts, for which nothing was measured here",
+            fix=f"show it again with advisor probe show {path}, or measure with advisor probe -o FILE",
+        )
+    return found
+
+
+def read_verdict(path: Path) -> Probe:
+    """Return what `advisor probe` or `advisor probe read` wrote, or the bundled recording of that name.
+
+    Raises: InputFileError: the file cannot be read, is not JSON, or holds neither.
+    """
     found = find_recording(path)
     if not found.exists() and not path.suffix and len(path.parts) == 1:
         raise InputFileError(
@@ -139,13 +158,14 @@ def read_probe(path: Path) -> Probe:
             why=f"{error}; a copy that was cut off ends like this",
             fix="name the whole file that `advisor probe -o FILE` wrote",
         ) from None
-    if not isinstance(values, dict) or values.get("kind") != KIND:
+    if not isinstance(values, dict) or values.get("kind") not in (KIND, PROOF_KIND):
         raise InputFileError(
             f"{path}: is no probe",
             why=f'its field kind is not "{KIND}"',
             fix="name a file that `advisor probe -o FILE` wrote",
         )
-    if values.get("benchmark_version") != BENCHMARK_VERSION:
+    is_proof = values["kind"] == PROOF_KIND
+    if not is_proof and values.get("benchmark_version") != BENCHMARK_VERSION:
         raise InputFileError(
             f"{path}: written by another version of the benchmark",
             why=f"benchmark_version is {values.get('benchmark_version')!r}, this is {BENCHMARK_VERSION}",
@@ -168,6 +188,7 @@ def read_probe(path: Path) -> Probe:
         measured_on=str(values.get("measured_on", "")),
         tool_version=str(values.get("tool_version", "")),
         is_complete=bool(values.get("is_complete", True)),
+        sources=_sources_of(values, path) if is_proof else (),
         is_sealed=seal is not None,
     )
     if seal is not None and seal != seal_of(probe):
@@ -177,6 +198,13 @@ def read_probe(path: Path) -> Probe:
             fix="measure again, or name the file as it was written",
         )
     return probe
+
+
+def _sources_of(values: dict[str, Any], path: Path) -> tuple[dict[str, str], ...]:
+    rows = [_mapping(row, "sources", path) for row in _list_of(values, "sources", path)]
+    if not rows:
+        raise InputFileError(f"{path}: sources is empty", fix="name a file that advisor wrote")
+    return tuple({"file": str(row.get("file", "")), "formats": str(row.get("formats", ""))} for row in rows)
 
 
 def _list_of(values: dict[str, Any], name: str, path: Path) -> list[Any]:

@@ -4,6 +4,7 @@ after the measurements.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from typing import Any, Final, Literal
 
 from advisor.catalog import accelerators
@@ -12,7 +13,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
 from advisor.probes.expectations import find_expectation
 from advisor.probes.fabric import fabric_of, num_links
-from advisor.probes.record import Gpu, Measurement, ProbedMachine, Status
+from advisor.probes.record import Gpu, LinkTopology, Measurement, ProbedMachine, Status
 from advisor.probes.verdict import with_text
 
 MIN_MEMORY_FRACTION: Final = 0.98
@@ -22,6 +23,8 @@ programs (L4, T4)."""
 ECC_SHARE_OF_GDDR: Final = 15 / 16
 """Fraction of GDDR6 left with error correction, which takes a sixteenth: an RTX A6000 shows 45 or 48 GiB, an L4 22.5 or
 24."""
+MIN_NOMINAL_FRACTION: Final = 0.92
+"""Minimum fraction of a nominal capacity that the driver shows: firmware takes up to 8 %."""
 MAX_MEMORY_FRACTION: Final = 1.10
 """Memory over the nominal capacity above which the board counts as modified."""
 BANDWIDTH_TOLERANCE: Final = 0.03
@@ -42,6 +45,7 @@ USUAL_COUNTS: Final = (1, 2, 4, 8, 16)
 _SLICE_NAMES: Final = re.compile(r"\bMIG\b|^GRID |-\d+[ABCQ]$")
 """Names that drivers give to slices: MIG 3g.40gb, GRID V100-8C, NVIDIA A40-16Q."""
 _MEMORY_OF_ID: Final = re.compile(r"-\d+gb$")
+_STATED_MEMORY: Final = re.compile(r"\b(\d+)\s?GB\b", re.IGNORECASE)
 _PROVE_BOARD: Final = "Ask for the board's PCI id: `nvidia-smi -q`, `lspci -nn`."
 _SLOWDOWNS: Final = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
 Rule = Callable[[Gpu, Accelerator], Measurement | None]
@@ -125,6 +129,11 @@ def check_sku(gpu: Gpu, accelerator: Accelerator, source: str, *, by_name: bool 
         pci_id = gpu.pci_device_id
         is_named = by_name and not pci_id and _named_board(gpu) == accelerator.id
         note = f"PCI id {pci_id} is not in the list" if pci_id else "judged by its name, which can be changed"
+        if not pci_id and not gpu.name:
+            note = "neither its PCI id nor its name was shown"
+        elif sibling := _sibling_of_memory(gpu, accelerator):
+            is_other = True
+            note = f"its memory is that of {sibling}"
         verdict: Status = "fail" if is_other else "pass" if is_named else "warn"
         remediation = _PROVE_BOARD if verdict == "warn" else ""
         found = _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source=source, note=note)
@@ -137,15 +146,36 @@ def check_sku(gpu: Gpu, accelerator: Accelerator, source: str, *, by_name: bool 
     return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source=source, note=note)
 
 
+def _sibling_of_memory(gpu: Gpu, accelerator: Accelerator) -> str:
+    """Return the id of the board of the same kind that has the GPU's memory, where no size in its name contradicts
+    that; empty if the memory is that of the ordered board, or of none."""
+    if gpu.memory_bytes is None or _STATED_MEMORY.search(gpu.name):
+        return ""
+    kind = _MEMORY_OF_ID.sub("", accelerator.id)
+    siblings = [one for one in accelerators.all_ids() if _MEMORY_OF_ID.sub("", one) == kind]
+    fitting = [one for one in siblings if _has_memory_of(gpu.memory_bytes, accelerators.by_id(one))]
+    return fitting[0] if fitting and accelerator.id not in fitting else ""
+
+
+def _has_memory_of(memory_bytes: float, accelerator: Accelerator) -> bool:
+    nominal = accelerator.memory_bytes
+    return (
+        nominal is not None
+        and MIN_NOMINAL_FRACTION * nominal <= memory_bytes <= MAX_MEMORY_FRACTION * nominal
+    )
+
+
 def _is_other_board(gpu: Gpu, accelerator: Accelerator) -> bool:
-    """Whether the driver's name is that of another board; its memory is not judged here, as boards of several sizes
-    have one name."""
+    """Whether the driver's name is that of another board. A size in it counts (A100-SXM4-40GB); boards of several sizes
+    that have one name differ by their memory alone, which is not judged here."""
     named = _named_board(gpu)
     if not named:
         model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
         return gpu.vendor == "nvidia" and bool(gpu.name) and model not in gpu.name.lower()
     if accelerator.id not in accelerators.all_ids():
         return False
+    if _STATED_MEMORY.search(gpu.name):
+        return named != accelerator.id
     return _MEMORY_OF_ID.sub("", named) != _MEMORY_OF_ID.sub("", accelerator.id)
 
 
@@ -169,16 +199,19 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """Check that the GPU has the whole memory and no more; a nominal capacity gets 8 % of room for firmware."""
     if gpu.memory_bytes is None or accelerator.memory_bytes is None:
         return None
-    fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else 0.92
+    fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else MIN_NOMINAL_FRACTION
     if gpu.ecc_enabled and accelerator.memory_type.startswith("GDDR"):
         fraction *= ECC_SHARE_OF_GDDR
     required = fraction * accelerator.memory_bytes
     status: Status = "pass" if gpu.memory_bytes >= required else "fail"
     note = ""
-    if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
-        is_other = gpu.accelerator != accelerator.id if gpu.accelerator else _is_other_board(gpu, accelerator)
-        status = "info" if is_other else "warn"
-        note = "another board's" if is_other else "more than the board is sold with: it was modified"
+    is_more = gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes
+    if is_more and not accelerator.unified_memory:
+        status = "warn"
+        note = "more than the board is sold with: it was modified"
+    if status != "pass" and check_sku(gpu, accelerator, "").status == "fail":
+        status = "info"
+        note = "another board's"
     visible = gpu.visible_memory_bytes
     if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
         status = "fail"
@@ -226,23 +259,41 @@ def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """Check the PCIe link that the slot and the board allow, and the lanes that it has now.
 
     The generation of an idle link falls, and its width may (NVIDIA nvidia-smi documentation, "Link Width"): fewer lanes
-    than possible fail under load and warn otherwise.
+    than possible fail under load and warn otherwise. A report may state one of both.
     """
-    wanted_generation = accelerator.pcie_generation
-    wanted_width = accelerator.pcie_lanes
-    generation = gpu.pcie_max_generation
-    width = gpu.pcie_max_width
-    if not generation or not width or not wanted_generation or not wanted_width:
-        return None
-    wide = width >= wanted_width and generation >= wanted_generation
+    pairs = (
+        (gpu.pcie_max_generation, accelerator.pcie_generation),
+        (gpu.pcie_max_width, accelerator.pcie_lanes),
+    )
+    known = [(seen, wanted) if seen and wanted else (None, None) for seen, wanted in pairs]
+    generation, width = (seen for seen, _ in known)
+    if generation is None and width is None:
+        return _check_lanes_now(gpu, accelerator)
+    wide = all(seen >= wanted for seen, wanted in known if seen is not None and wanted is not None)
     status: Status = "pass" if wide else "fail"
-    wanted = f"gen {wanted_generation} x{wanted_width}"
-    found = f"gen {generation} x{width}"
-    if gpu.pcie_width and gpu.pcie_width < min(width, wanted_width):
+    wanted = _link_words(*(wanted for _, wanted in known))
+    found = _link_words(generation, width)
+    lanes = min((number for number in known[1] if number is not None), default=0)
+    if gpu.pcie_width and gpu.pcie_width < lanes:
         found += f", now x{gpu.pcie_width}"
         is_busy = (gpu.utilization_fraction or 0.0) > MAX_FOREIGN_UTILIZATION
         status = "fail" if is_busy or not wide else "warn"
     return _compare("pcie", gpu, found, wanted, status)
+
+
+def _check_lanes_now(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """Check the lanes of this moment where a report states nothing else of the link."""
+    wanted = accelerator.pcie_lanes
+    if not gpu.pcie_width or not wanted:
+        return None
+    status: Status = "pass" if gpu.pcie_width >= wanted else "warn"
+    return _compare("pcie", gpu, f"now x{gpu.pcie_width}", f"x{wanted}", status)
+
+
+def _link_words(generation: int | None, width: int | None) -> str:
+    """Return a link in words: `gen 5 x16`, or the part that is known."""
+    parts = (f"gen {generation}" if generation is not None else "", f"x{width}" if width is not None else "")
+    return " ".join(filter(None, parts))
 
 
 def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -257,20 +308,45 @@ def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_ecc_errors(gpu: Gpu) -> Measurement | None:
-    """Check that there is no uncorrectable error, no row that waits for replacement, and no memory that wears out."""
-    if gpu.ecc_uncorrected is None and gpu.rows_remap_pending is None and gpu.num_retired_pages is None:
+    """Check that no uncorrectable error occurred since the driver was loaded, and that no memory wears out."""
+    if gpu.ecc_uncorrected is None and gpu.num_retired_pages is None:
         return None
     pages = gpu.num_retired_pages or 0
-    told = {
-        "a row waits to be replaced": gpu.rows_remap_pending,
-        "replacing a row failed": gpu.rows_remap_failed,
-        f"{pages} pages are retired": pages > 0,
-    }
-    bad = gpu.ecc_uncorrected or gpu.rows_remap_pending or gpu.rows_remap_failed or pages >= MAX_RETIRED_PAGES
+    bad = gpu.ecc_uncorrected or pages >= MAX_RETIRED_PAGES
     status: Status = "fail" if bad else "warn" if pages else "pass"
-    note = ", ".join(text for text, is_true in told.items() if is_true)
+    note = f"{pages} pages are retired" if pages else ""
     number = float(gpu.ecc_uncorrected or 0)
     return _compare("ecc_errors", gpu, number, 0.0, status, note=note, source="rule", operator="<=")
+
+
+def check_row_repair(gpu: Gpu) -> Measurement | None:
+    """Check that no row or page of the memory waits to be replaced, and that no replacement failed."""
+    if gpu.rows_remap_pending is None and gpu.rows_remap_failed is None:
+        return None
+    told = {"failed": gpu.rows_remap_failed, "pending": gpu.rows_remap_pending}
+    found = next((word for word, is_true in told.items() if is_true), "none")
+    return _compare("row_repair", gpu, found, "none", found == "none", source="rule")
+
+
+def check_lifetime_errors(gpu: Gpu) -> Measurement | None:
+    """Return the uncorrectable errors of the board's life, if there are any, which spare rows may have mended."""
+    if not gpu.ecc_uncorrected_lifetime:
+        return None
+    return _tell("lifetime_errors", gpu, gpu.ecc_uncorrected_lifetime)
+
+
+def check_replays(gpu: Gpu) -> Measurement | None:
+    """Return the packets that the link has repeated since its last reset, if there are any; its age is unknown."""
+    if not gpu.num_pcie_replays or gpu.pcie_replays is not None:
+        return None
+    return _tell("pcie_replays", gpu, gpu.num_pcie_replays)
+
+
+def _tell(name: str, gpu: Gpu, number: int) -> Measurement:
+    """Return a count that is shown and not judged."""
+    return Measurement(
+        id=f"identity.{name}", gpu=gpu.index, instrument="driver", value=float(number), unit=""
+    )
 
 
 def check_mig(gpu: Gpu) -> Measurement | None:
@@ -292,17 +368,22 @@ def check_virtualization(gpu: Gpu) -> Measurement | None:
 
 def check_shared(gpu: Gpu) -> Measurement | None:
     """Check, before any work ran here, that no other process computes on the GPU or holds its memory."""
-    if gpu.memory_used_bytes is None:
+    used = gpu.memory_used_bytes
+    number = gpu.num_other_processes
+    if used is None and number is None:
         return None
     busy = (gpu.utilization_fraction or 0.0) > MAX_FOREIGN_UTILIZATION
-    held = gpu.memory_used_bytes > MAX_FOREIGN_BYTES
-    note = f"{gpu.utilization_fraction:.0%} busy" if busy and gpu.utilization_fraction else ""
-    status: Status = "warn" if busy or held or gpu.num_other_processes else "pass"
-    used = gpu.memory_used_bytes
-    limit = MAX_FOREIGN_BYTES
-    return _compare(
-        "shared", gpu, used, limit, status, unit="bytes in use", note=note, source="rule", operator="<="
-    )
+    held = used is not None and used > MAX_FOREIGN_BYTES
+    told = {
+        "1 process" if number == 1 else f"{number} processes": bool(number),
+        f"{gpu.utilization_fraction or 0.0:.0%} busy": busy,
+    }
+    note = ", ".join(text for text, is_true in told.items() if is_true)
+    status: Status = "warn" if busy or held or number else "pass"
+    how: dict[str, Any] = {"note": note, "source": "rule", "operator": "<="}
+    if used is None:
+        return _compare("shared", gpu, float(number or 0), 0.0, status, unit="processes", **how)
+    return _compare("shared", gpu, used, MAX_FOREIGN_BYTES, status, unit="bytes in use", **how)
 
 
 def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measurement]:
@@ -314,8 +395,10 @@ def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measu
     found = []
     for gpu in machine.gpus:
         number = gpu.num_nvlinks
-        if number is None and machine.topology is not None and fabric.topology == "switch":
-            number = machine.topology.num_nvlinks(gpu.index)
+        if number is None and machine.topology is not None:
+            # The cube of a mesh joins a GPU to several others by a part of its links each.
+            links = machine.topology.links_of(gpu.index)
+            number = sum(links) if fabric.topology == "mesh" else max(links, default=None)
         if number is None:
             note = "the driver does not say: the copies between GPUs show it"
             found.append(_compare("nvlink", gpu, None, None, "not_measured", note=note))
@@ -328,7 +411,29 @@ def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measu
         found.append(
             _compare("nvlink", gpu, float(number), float(wanted), status, unit="links up", note=note)
         )
+    if machine.topology is not None and fabric.topology == "switch":
+        found += _check_pairs(machine.topology)
     return found
+
+
+def _check_pairs(topology: LinkTopology) -> list[Measurement]:
+    """Return a finding where pairs have fewer NVLinks than both their GPUs have to others: switches join all alike.
+
+    A GPU that has fewer links to all others is a finding about that GPU.
+    """
+    gpus = range(topology.num_gpus)
+    most = [max(topology.links_of(gpu), default=0) for gpu in gpus]
+    fewer = [
+        f"{i}-{j} {topology.links[i][j]}"
+        for i, j in combinations(gpus, 2)
+        if min(topology.links_between(i, j), topology.links_between(j, i)) < min(most[i], most[j])
+    ]
+    if not fewer:
+        return []
+    number = len(most) * (len(most) - 1) // 2
+    words = f"{number - len(fewer)} of {number} pairs"
+    note = f"fewer links: {', '.join(fewer)}"
+    return [_compare("nvlink_pairs", None, words, f"{number} of {number} pairs", "fail", note=note)]
 
 
 def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -> list[Measurement]:
@@ -403,6 +508,9 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 PLAIN_RULES: Final[tuple[Callable[[Gpu], Measurement | None], ...]] = (
     check_ecc_errors,
+    check_row_repair,
+    check_lifetime_errors,
+    check_replays,
     check_mig,
     check_virtualization,
     check_shared,

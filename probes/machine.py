@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.files import DATA_DIR, read_csv
-from advisor.catalog.units import KIB, MIB
+from advisor.catalog.units import KIB
 from advisor.probes import amd, nvml
 from advisor.probes.network import read_ports
+from advisor.probes.pci_ids import accelerator_of, pci_pair
 from advisor.probes.record import Gpu, ProbedMachine
+from advisor.probes.smi_columns import gpu_of_cells
 from advisor.probes.topology import read_topology
 
-_PCI_IDS: Final = DATA_DIR / "boards" / "pci_ids.csv"
 _SMI_FIELDS: Final = (
     "index,name,pci.device_id,pci.sub_device_id,uuid,serial,memory.total,memory.used,power.limit,"
     "power.default_limit,ecc.mode.current,mig.mode.current,pcie.link.gen.max,pcie.link.width.max,"
@@ -27,12 +27,6 @@ VOLATILE = 0
 """Arguments NVML_MEMORY_ERROR_TYPE_UNCORRECTED and NVML_VOLATILE_ECC: errors since the driver was loaded, not over the
 lifetime."""
 _TIMEOUT_S: Final = 20.0
-
-
-def accelerator_of(pci_id: str) -> str:
-    """Return the catalog id of the board with this PCI vendor and device id, e.g. 10de:2335; empty if unknown."""
-    rows = read_csv(_PCI_IDS, ("pci_id", "accelerator"))
-    return next((row["accelerator"] for _, row in rows if row["pci_id"] == pci_id.lower()), "")
 
 
 def identify(gpus: Sequence[int] | None = None) -> ProbedMachine:
@@ -93,7 +87,7 @@ def _flag(value: Any) -> bool | None:
 def _nvml_gpu(index: int) -> Gpu:
     device = nvml.handle(index)
     pci = nvml.field("nvmlDeviceGetPciInfo", device)
-    pci_id = _pci_pair(pci.pciDeviceId) if pci else ""
+    pci_id = pci_pair(pci.pciDeviceId) if pci else ""
     memory = nvml.field("nvmlDeviceGetMemoryInfo", device)
     limits = nvml.field("nvmlDeviceGetPowerManagementLimitConstraints", device)
     ecc = nvml.field("nvmlDeviceGetEccMode", device)
@@ -110,7 +104,7 @@ def _nvml_gpu(index: int) -> Gpu:
         vendor="nvidia",
         accelerator=accelerator_of(pci_id),
         pci_device_id=pci_id,
-        pci_subsystem_id=_pci_pair(pci.pciSubSystemId) if pci else "",
+        pci_subsystem_id=pci_pair(pci.pciSubSystemId) if pci else "",
         uuid=nvml.text(nvml.field("nvmlDeviceGetUUID", device)),
         serial=nvml.text(nvml.field("nvmlDeviceGetSerial", device)),
         compute_capability=f"{capability[0]}.{capability[1]}" if capability else "",
@@ -143,11 +137,6 @@ def _nvml_gpu(index: int) -> Gpu:
     )
 
 
-def _pci_pair(number: int) -> str:
-    """Return PCI ids as text, e.g. 10de:2335 from NVML's 0x233510de."""
-    return f"{number & 0xFFFF:04x}:{number >> 16 & 0xFFFF:04x}"
-
-
 def _smi(fields: str) -> list[list[str]]:
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
@@ -171,42 +160,7 @@ def _smi_gpus() -> tuple[Gpu, ...]:
 def smi_gpu(cells: Sequence[str]) -> Gpu:
     """Return a GPU from one line of `nvidia-smi --query-gpu` with this module's fields."""
     names = _SMI_FIELDS.split(",")
-    row = {name: cell for name, cell in zip(names, cells, strict=True) if not cell.startswith("[")}
-
-    def number(name: str, unit: float = 1.0) -> float | None:
-        try:
-            return float(row[name]) * unit
-        except (KeyError, ValueError):
-            return None
-
-    def whole(name: str) -> int | None:
-        value = number(name)
-        return None if value is None else int(value)
-
-    def switch(name: str) -> bool | None:
-        return {"Enabled": True, "Disabled": False}.get(row.get(name, ""))
-
-    pci_id = _pci_pair(int(row["pci.device_id"], 16)) if "pci.device_id" in row else ""
-    return Gpu(
-        index=int(row["index"]),
-        name=row.get("name", ""),
-        vendor="nvidia",
-        accelerator=accelerator_of(pci_id),
-        pci_device_id=pci_id,
-        uuid=row.get("uuid", ""),
-        serial=row.get("serial", ""),
-        memory_bytes=number("memory.total", MIB),
-        memory_used_bytes=number("memory.used", MIB),
-        power_limit_w=number("power.limit"),
-        power_default_w=number("power.default_limit"),
-        ecc_enabled=switch("ecc.mode.current"),
-        mig_enabled=switch("mig.mode.current"),
-        pcie_max_generation=whole("pcie.link.gen.max"),
-        pcie_max_width=whole("pcie.link.width.max"),
-        max_sm_clock_hz=number("clocks.max.sm", nvml.MEGAHERTZ),
-        max_memory_clock_hz=number("clocks.max.memory", nvml.MEGAHERTZ),
-        temperature_c=number("temperature.gpu"),
-    )
+    return gpu_of_cells(dict(zip(names, cells, strict=True)), 0)
 
 
 def _amd_gpus() -> tuple[Gpu, ...]:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.formats.link_report import HealthCheck, LinkReport
+from advisor.catalog.formats.link_report import HealthCheck
 from advisor.catalog.formats.nccl_tests import NcclTestsRun
 from advisor.catalog.formats.registry import FORMATS
 from advisor.catalog.schema import Accelerator
@@ -16,28 +16,23 @@ from advisor.probes.assess import JUDGED, claimed_board
 from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import check_conditions, check_machine
 from advisor.probes.link_judgement import STATUSES, excuse_sockets, measurement_of
-from advisor.probes.machine import accelerator_of
 from advisor.probes.network import check_network, judge_between_hosts, judge_port
+from advisor.probes.pasted_consistency import check_consistency
+from advisor.probes.pasted_csv import is_smi_csv, read_smi_csv
+from advisor.probes.pasted_machine import PastedProof, count_gpus_seen, machine_of
 from advisor.probes.pasted_network import is_pci_list, is_port_list, read_pci_list, read_port_list
 from advisor.probes.pasted_smi import (
-    SmiReport,
-    is_smi_csv,
     is_smi_list,
     is_smi_query,
     is_smi_table,
-    read_smi_csv,
     read_smi_list,
     read_smi_query,
     read_smi_table,
-    with_changes,
 )
 from advisor.probes.process import ANY, algorithm_of
 from advisor.probes.record import (
     Conditions,
-    Gpu,
-    LinkTopology,
     Measurement,
-    NetworkPort,
     ProbedMachine,
     Status,
 )
@@ -49,34 +44,12 @@ _JUDGED_FROM_BYTES: Final = 128 * MIB
 _SAME_MEAN: Final = 0.01
 _ROUNDING_BYTES_PER_S: Final = 0.005 * GIGA
 """Difference of a stated mean from that of rows with two decimals that rounding explains, on top of 1 %."""
-_OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
 CERTAINTY: Final = (
     "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not "
     "what was checked here, and no product was checked for right values."
 )
-
-
-@dataclass(slots=True)
-class PastedProof:
-    """Content of several pasted texts about one machine."""
-
-    queries: list[SmiReport] = field(default_factory=list)
-    table: SmiReport | None = None
-    listed: SmiReport | None = None
-    topology: LinkTopology | None = None
-    ports: tuple[NetworkPort, ...] | None = None
-    pci_gpus: tuple[str, ...] = ()
-    """PCI ids of GPUs in `lspci -nn`."""
-    is_pci_listed: bool = False
-    """Whether a text is `lspci`, with GPUs or without."""
-    links: list[LinkReport] = field(default_factory=list)
-    runs: list[NcclTestsRun] = field(default_factory=list)
-    wrong_sums: int | None = None
-    """Number of values that nccl-tests found out of bounds; None if it printed none."""
-    sources: list[dict[str, str]] = field(default_factory=list)
-    """Name of each file and the formats that were found in it."""
 
 
 def read_proof(texts: Iterable[tuple[str, str]]) -> PastedProof:
@@ -111,10 +84,17 @@ def _take_query(proof: PastedProof, text: str) -> bool:
 def _take_table(proof: PastedProof, text: str) -> bool:
     if is_smi_table(text):
         proof.table = read_smi_table(text)
-    elif is_smi_csv(text):
-        proof.table = read_smi_csv(text)
-    else:
+    return is_smi_table(text)
+
+
+def _take_csv(proof: PastedProof, text: str) -> bool:
+    if not is_smi_csv(text):
         return False
+    report = read_smi_csv(text)
+    if report.gpus:
+        proof.tables.append(report)
+    if report.processes is not None:
+        proof.processes = [*(proof.processes or ()), *report.processes]
     return True
 
 
@@ -150,8 +130,6 @@ def _take_format(identifier: str) -> Callable[[PastedProof, str], bool]:
         content = found.read(text)
         if isinstance(content, NcclTestsRun):
             proof.runs.append(content)
-            if numbers := _OUT_OF_BOUNDS.findall(text):
-                proof.wrong_sums = (proof.wrong_sums or 0) + sum(map(int, numbers))
         else:
             proof.links.append(content)
             proof.topology = read_matrix(content.matrix) if content.matrix else proof.topology
@@ -176,6 +154,12 @@ _READERS: Final = (
     _Reader("nvidia-smi -q", _take_query),
     _Reader("nvidia-smi", _take_table),
     _Reader("nvidia-smi -L", _take_list),
+    _Reader(
+        "nvidia-smi --query-gpu",
+        _take_csv,
+        ("identity.", "health."),
+        "its columns are judged where the board is known; --expect names the one that was ordered",
+    ),
     _Reader("ibstat", _take_ports, ("identity.network",), "--network names the network that was ordered"),
     _Reader("lspci -nn", _take_pci),
     _Reader(
@@ -207,61 +191,6 @@ _READERS: Final = (
 )
 
 
-def machine_of(proof: PastedProof) -> ProbedMachine:
-    """Return the machine that the texts describe; of a GPU that no text describes only its number is known."""
-    gpus: tuple[Gpu, ...] = ()
-    driver = ""
-    if proof.queries:
-        report = with_changes(proof.queries)
-        gpus = report.gpus
-        driver = report.driver
-    elif proof.pci_gpus:
-        gpus = _gpus_of_ids(proof.pci_gpus)
-    if not gpus and proof.table is not None:
-        gpus = proof.table.gpus
-        driver = proof.table.driver
-    if not gpus:
-        gpus = proof.listed.gpus if proof.listed else ()
-    elif proof.listed is not None:
-        links = {gpu.index: gpu.num_nvlinks for gpu in proof.listed.gpus}
-        gpus = tuple(gpu.model_copy(update={"num_nvlinks": links.get(gpu.index)}) for gpu in gpus)
-    if not gpus:
-        gpus = _gpus_of_ids(max((report.pci_device_ids for report in proof.links), key=len, default=()))
-    if not gpus:
-        told = {run.device for run in proof.runs} | {report.device for report in proof.links}
-        names = sorted(told - {""})
-        name = names[0] if len(names) == 1 else ""
-        gpus = tuple(Gpu(index=i, name=name, vendor="nvidia") for i in range(_num_gpus_seen(proof)))
-    return ProbedMachine(
-        driver=driver, gpus=gpus, topology=proof.topology, network_ports=proof.ports, runtime="pasted"
-    )
-
-
-def _gpus_of_ids(pci_ids: Sequence[str]) -> tuple[Gpu, ...]:
-    return tuple(
-        Gpu(index=i, vendor="nvidia", pci_device_id=pci_id, accelerator=accelerator_of(pci_id))
-        for i, pci_id in enumerate(pci_ids)
-    )
-
-
-def _num_gpus_seen(proof: PastedProof) -> int:
-    """Number of GPUs that matrices, rates and diagnostics show [count]."""
-    numbers = [
-        number + 1
-        for report in proof.links
-        for rate in report.rates
-        for number in (rate.source, rate.target)
-        if number is not None
-    ]
-    numbers += [len(report.pci_device_ids) for report in proof.links]
-    numbers += [
-        run.num_ranks // run.num_nodes
-        for run in proof.runs
-        if run.num_nodes and run.num_ranks % run.num_nodes == 0
-    ]
-    return max([*numbers, proof.topology.num_gpus if proof.topology else 0])
-
-
 def assess_proof(
     proof: PastedProof, ordered: Accelerator | None, num_ordered: int | None, network: str
 ) -> tuple[ProbedMachine, Accelerator | None, list[Measurement]]:
@@ -274,9 +203,9 @@ def assess_proof(
     checks = check_machine(machine, board, counted, is_ordered=ordered is not None)
     if not _shows_devices(proof) and proof.topology is None and not proof.links:
         checks = [_as_least_count(check) for check in checks]
-    checks += check_conditions(_states(machine), machine.gpus)
+    checks += check_conditions([*_states(machine), *_samples(proof)], machine.gpus)
     checks += check_errors(machine.gpus)
-    number = max(len(machine.gpus), _num_gpus_seen(proof))
+    number = max(len(machine.gpus), count_gpus_seen(proof))
     found = [rate for report in proof.links for rate in report.rates]
     rates = [measurement_of(rate, number) for rate in found if rate.check != "network.port"]
     ports = [
@@ -294,8 +223,8 @@ def assess_proof(
     checks += excuse_sockets(judge(rates, board, machine), board)
     health = [_health(check) for report in proof.links for check in report.checks]
     checks += [with_text(check) for check in (*health, *_sums(proof), *_means(proof))]
-    checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
-    checks += list(_list_unjudged(proof, checks))
+    checks += [with_text(check) for check in (check_consistency(proof, machine), _coverage(proof, machine))]
+    checks += list(_list_tell_unjudged(proof, checks))
     return machine, board, checks
 
 
@@ -314,7 +243,7 @@ def _as_least_count(check: Measurement) -> Measurement:
 
 def _shows_devices(proof: PastedProof) -> bool:
     """Whether a text lists the devices of the machine, so that a GPU which it lacks is not there."""
-    return bool(proof.queries) or proof.table is not None or proof.listed is not None or proof.is_pci_listed
+    return bool(proof.queries or proof.tables or proof.table or proof.listed) or proof.is_pci_listed
 
 
 def _board_by_name(machine: ProbedMachine) -> Accelerator | None:
@@ -333,9 +262,16 @@ def _states(machine: ProbedMachine) -> list[Measurement]:
     for gpu in machine.gpus:
         hot = (gpu.temperature_c, gpu.temperature_c) if gpu.temperature_c is not None else None
         state = Conditions(temperature_c=hot, throttle_reasons=gpu.throttle_reasons, num_samples=1)
-        if hot is not None:
+        if hot is not None or gpu.throttle_reasons:
             found.append(Measurement(id="pasted.state", gpu=gpu.index, conditions=state))
     return found
+
+
+def _samples(proof: PastedProof) -> Iterator[Measurement]:
+    """Yield the state of each GPU that a CSV of nvidia-smi shows, at one moment or in a loop."""
+    for report in proof.tables:
+        for index, state in report.conditions:
+            yield Measurement(id="pasted.state", gpu=index, conditions=state)
 
 
 def _num_hosts(run: NcclTestsRun, num_gpus: int) -> int:
@@ -363,13 +299,19 @@ def _largest(run: NcclTestsRun, num_hosts: int) -> list[Measurement]:
     ]
 
 
-def _sums(proof: PastedProof) -> list[Measurement]:
-    if proof.wrong_sums is None:
-        return []
-    words = "wrong" if proof.wrong_sums else "right"
-    note = f"{proof.wrong_sums} values out of bounds" if proof.wrong_sums else ""
-    how: dict[str, Any] = {"instrument": "pasted", "note": note}
-    return [Measurement.ruled("collective.sum_is_right", words, "right", not proof.wrong_sums, **how)]
+def _sums(proof: PastedProof) -> Iterator[Measurement]:
+    """Yield the check of each run's sums: its rows count wrong values, whatever its last line states, if it has one."""
+    for run in proof.runs:
+        if run.stated_wrong is None and not run.is_checked:
+            continue
+        notes = [f"{run.num_wrong:,} values are wrong in the rows (#wrong)"] if run.num_wrong else []
+        if run.stated_wrong:
+            notes.append(f"{run.stated_wrong:,} values are out of bounds by the last line")
+        elif run.num_wrong and run.stated_wrong == 0:
+            notes.append("the last line says that none is out of bounds: figures were edited")
+        how: dict[str, Any] = {"instrument": "pasted", "pattern": run.operation, "note": "; ".join(notes)}
+        words = "wrong" if notes else "right"
+        yield Measurement.ruled("collective.sum_is_right", words, "right", not notes, **how)
 
 
 def _means(proof: PastedProof) -> Iterator[Measurement]:
@@ -406,56 +348,6 @@ def _health(check: HealthCheck) -> Measurement:
     return Measurement.ruled(f"dcgm.{name}", check.status, "pass", STATUSES[check.status], **how)
 
 
-def _consistency(proof: PastedProof, machine: ProbedMachine) -> Measurement:
-    """Check that the texts can be of one machine."""
-    faults = [*_repeats(machine.gpus), *_other_counts(proof, machine), *_other_names(proof, machine)]
-    words = "not of one machine" if faults else "of one machine"
-    how: dict[str, Any] = {"instrument": "pasted", "note": "; ".join(faults)}
-    return Measurement.ruled("pasted.consistent", words, "of one machine", not faults, **how)
-
-
-def _repeats(gpus: Sequence[Gpu]) -> list[str]:
-    found = []
-    for noun, values in (
-        ("UUID", [gpu.uuid for gpu in gpus]),
-        ("serial number", [gpu.serial for gpu in gpus]),
-    ):
-        known = [value for value in values if value]
-        if len(set(known)) < len(known):
-            found.append(f"two GPUs have one {noun}")
-    return found
-
-
-def _other_counts(proof: PastedProof, machine: ProbedMachine) -> list[str]:
-    number = len(machine.gpus)
-    counts: list[tuple[str, int | None]] = []
-    for report in proof.queries:
-        counts.append(("the head of nvidia-smi -q", report.num_attached))
-        counts.append(("nvidia-smi -q at another time", len(report.gpus)))
-    counts.append(("nvidia-smi -L", len(proof.listed.gpus) if proof.listed else None))
-    counts.append(("the table of nvidia-smi", len(proof.table.gpus) if proof.table else None))
-    counts.append(("lspci", len(proof.pci_gpus) or None))
-    counts.append(("the link matrix", proof.topology.num_gpus if proof.topology else None))
-    seen = _num_gpus_seen(proof)
-    counts.append(("a report of rates", seen if seen > number else None))
-    return [
-        f"{name} has {count} GPUs, not {number}"
-        for name, count in counts
-        if count is not None and count != number
-    ]
-
-
-def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
-    names = {gpu.name for gpu in machine.gpus if gpu.name}
-    told = {report.device for report in proof.links} | {run.device for run in proof.runs}
-    for report in (proof.table, proof.listed):
-        told |= {gpu.name for gpu in report.gpus} if report else set()
-    found = [f"a report is of {name}" for name in sorted(told - {""}) if names and name not in names]
-    ids = {gpu.pci_device_id for gpu in machine.gpus if gpu.pci_device_id}
-    seen = {one for report in proof.links for one in report.pci_device_ids} | set(proof.pci_gpus)
-    return found + [f"a report is of PCI device {one}" for one in sorted(seen) if ids and one not in ids]
-
-
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
     """Check whether the texts show enough; what is missing is named by the command that shows it."""
     rates = {rate.check for report in proof.links for rate in report.rates}
@@ -477,24 +369,32 @@ def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
         for title, part, is_shown in needed
         if not is_shown
     ]
-    words = f"without {', '.join(missing)}" if missing else "complete"
+    words = "incomplete" if missing else "complete"
     status: Status = "warn" if missing else "pass"
-    return Measurement.ruled("pasted.coverage", words, "complete", status, instrument="pasted")
+    how: dict[str, Any] = {"instrument": "pasted", "note": f"without {', '.join(missing)}" if missing else ""}
+    return Measurement.ruled("pasted.coverage", words, "complete", status, **how)
 
 
-def _list_unjudged(proof: PastedProof, checks: Sequence[Measurement]) -> Iterator[Measurement]:
+def _list_tell_unjudged(proof: PastedProof, checks: Sequence[Measurement]) -> Iterator[Measurement]:
     """Yield what was read and judged by no check, with the reason."""
+    unused = dict.fromkeys(name for table in proof.tables for name in table.unused)
+    at_rest = dict.fromkeys(name for table in proof.tables for name in table.at_rest)
+    for columns, reason in (
+        (unused, "no check rests on such a column"),
+        (at_rest, "judged under load, where utilization.gpu of the same row shows one"),
+    ):
+        if columns:
+            yield _tell_unjudged(f"{', '.join(columns)} of nvidia-smi --query-gpu", reason)
     judged = [check.id for check in checks if check.status in JUDGED]
     for source in proof.sources:
         for reader in _READERS:
             if reader.title in source["formats"].split(", ") and not any(
                 name.startswith(reader.judged_by) for name in judged
             ):
-                words = f"{reader.title} ({source['file']})"
-                yield Measurement(
-                    id="pasted.unjudged",
-                    instrument="pasted",
-                    value=words,
-                    status="not_measured",
-                    note=reader.reason,
-                )
+                yield _tell_unjudged(f"{reader.title} ({source['file']})", reader.reason)
+
+
+def _tell_unjudged(words: str, reason: str) -> Measurement:
+    """Return what was read, in words, and why no check rests on it."""
+    how: dict[str, Any] = {"instrument": "pasted", "status": "not_measured", "note": reason}
+    return Measurement(id="pasted.unjudged", value=words, **how)

@@ -1,18 +1,17 @@
 """GPUs in the pasted output of `nvidia-smi`, `nvidia-smi -q`, `nvidia-smi -L` and `nvidia-smi nvlink -s`."""
 
-import csv
 import datetime
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MIB
-from advisor.probes.machine import accelerator_of
 from advisor.probes.nvml import MEGAHERTZ
+from advisor.probes.pci_ids import accelerator_of
 from advisor.probes.record import Gpu
 
 _GPU_LINE: Final = re.compile(r"^GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])\s*$")
@@ -49,9 +48,9 @@ class SmiReport:
     """Number of GPUs that the head of the report states; None if it has no head."""
     driver: str = ""
     taken_at: datetime.datetime | None = None
-    replays: tuple[int | None, ...] = ()
-    """Packets that each GPU's PCIe link has repeated since its reset."""
     remapped_rows: tuple[int | None, ...] = ()
+    is_whole: bool = True
+    """Whether the report states the board, which the sections that `nvidia-smi -q -d` chooses do not."""
 
 
 def is_smi_query(text: str) -> bool:
@@ -67,44 +66,6 @@ def is_smi_list(text: str) -> bool:
 def is_smi_table(text: str) -> bool:
     """Whether a text is the table that `nvidia-smi` prints."""
     return "NVIDIA-SMI" in text and "Driver Version" in text
-
-
-def is_smi_csv(text: str) -> bool:
-    """Whether a text is what `nvidia-smi --query-gpu=name,... --format=csv` prints, with its header."""
-    titles = [title.strip() for title in text.lstrip().partition("\n")[0].split(",")]
-    return "name" in titles and any(
-        title.startswith(("memory.", "driver_", "uuid", "pci.")) for title in titles
-    )
-
-
-def read_smi_csv(text: str) -> SmiReport:
-    """Return the GPUs of `nvidia-smi --query-gpu=name,... --format=csv`: names, memory, UUIDs, driver.
-
-    Raises: InputFileError: the text has no GPU.
-    """
-    rows = csv.DictReader(text.strip().splitlines(), skipinitialspace=True)
-    gpus: list[Gpu] = []
-    driver = ""
-    for row in rows:
-        cells = {str(title).partition(" [")[0]: str(cell or "").strip() for title, cell in row.items()}
-        memory = cells.get("memory.total", "").removesuffix("MiB").strip()
-        driver = cells.get("driver_version", driver)
-        gpus.append(
-            Gpu(
-                index=len(gpus),
-                name=cells["name"],
-                vendor="nvidia",
-                uuid=cells.get("uuid", ""),
-                memory_bytes=float(memory) * MIB if memory.isdigit() else None,
-            )
-        )
-    if not gpus:
-        raise InputFileError(
-            "the CSV of nvidia-smi has no GPU",
-            why="no row follows its header",
-            fix="paste all that it printed",
-        )
-    return SmiReport(tuple(gpus), driver=driver)
 
 
 def read_smi_table(text: str) -> SmiReport:
@@ -150,18 +111,18 @@ def read_smi_list(text: str) -> SmiReport:
 
 
 def read_smi_query(text: str) -> SmiReport:
-    """Return the GPUs of `nvidia-smi -q`.
+    """Return the GPUs of `nvidia-smi -q`, or what its chosen sections (`-d POWER`) say about them.
 
-    Raises: InputFileError: no GPU, or a GPU without PCI device id, so that the text was cut or shortened.
+    Raises: InputFileError: no GPU, or a GPU with a product but without PCI device id, so that the text was cut.
     Source: NVIDIA nvidia-smi documentation, section "GPU Attributes".
     """
     head, blocks = _blocks(text)
     gpus = []
     for index, (bus_id, values) in enumerate(blocks):
-        if "pci/device id" not in values:
+        if "product name" in values and "pci/device id" not in values:
             raise InputFileError(
                 f"GPU {bus_id} has no PCI device id",
-                why="the text was cut or lost its indentation, or only a part of the report was asked for (-d)",
+                why="the text was cut or lost its indentation",
                 fix="paste all that nvidia-smi -q printed",
             )
         gpus.append(_gpu(index, values))
@@ -175,8 +136,8 @@ def read_smi_query(text: str) -> SmiReport:
         num_attached=_whole(head, "attached gpus"),
         driver=head.get("driver version", ""),
         taken_at=taken_at,
-        replays=tuple(_whole(values, "pci/replays since reset") for _, values in blocks),
         remapped_rows=tuple(_num_remapped(values) for _, values in blocks),
+        is_whole=all("pci/device id" in values for _, values in blocks),
     )
 
 
@@ -206,7 +167,7 @@ def _blocks(text: str) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]
 
 def _gpu(index: int, values: Mapping[str, str]) -> Gpu:
     # Only a section of this name within the GPU's own lines counts: MIG devices have sections of their own.
-    pci_id = _pci_id(values["pci/device id"])
+    pci_id = _pci_id(values.get("pci/device id", ""))
     mode = values.get("gpu virtualization mode/virtualization mode", "").lower()
     used = _number(values, "fb memory usage/used", MIB)
     load = _number(values, "utilization/gpu", 0.01)
@@ -231,8 +192,9 @@ def _gpu(index: int, values: Mapping[str, str]) -> Gpu:
         power_min_w=_number(values, f"{power}/min power limit"),
         power_max_w=_number(values, f"{power}/max power limit"),
         ecc_enabled=_switch(values, "ecc mode/current"),
-        ecc_uncorrected=_num_uncorrected(values),
-        rows_remap_pending=_switch(values, "remapped rows/pending"),
+        ecc_uncorrected=_num_uncorrected(values, "volatile"),
+        ecc_uncorrected_lifetime=_num_uncorrected(values, "aggregate"),
+        rows_remap_pending=_switch(values, "remapped rows/pending", "retired pages/pending page blacklist"),
         rows_remap_failed=_switch(values, "remapped rows/remapping failure occurred"),
         num_retired_pages=_whole(values, "retired pages/double bit ecc"),
         mig_enabled=_switch(values, "mig mode/current"),
@@ -240,6 +202,7 @@ def _gpu(index: int, values: Mapping[str, str]) -> Gpu:
         pcie_max_generation=_whole(values, "pci/gpu link info/pcie generation/max"),
         pcie_max_width=_whole(values, "pci/gpu link info/link width/max"),
         pcie_width=_whole(values, "pci/gpu link info/link width/current"),
+        num_pcie_replays=_whole(values, "pci/replays since reset"),
         utilization_fraction=load,
         num_other_processes=_num_processes(values),
         temperature_c=_number(values, "temperature/gpu current temp"),
@@ -271,16 +234,19 @@ def _whole(values: Mapping[str, str], key: str) -> int | None:
     return None if found is None else int(found)
 
 
-def _switch(values: Mapping[str, str], key: str) -> bool | None:
-    return {"enabled": True, "disabled": False, "yes": True, "no": False}.get(values.get(key, "").lower())
+def _switch(values: Mapping[str, str], *keys: str) -> bool | None:
+    """Return the first of the keys' values that is a yes or a no."""
+    words = {"enabled": True, "disabled": False, "yes": True, "no": False}
+    return next((words[text] for key in keys if (text := values.get(key, "").lower()) in words), None)
 
 
-def _num_uncorrected(values: Mapping[str, str]) -> int | None:
-    """Number of uncorrectable errors since the driver was loaded, by whichever names the driver's version has."""
+def _num_uncorrected(values: Mapping[str, str], period: str) -> int | None:
+    """Number of uncorrectable errors of a period (volatile: since the driver was loaded; aggregate: of the board's
+    life), by whichever names the driver's version has."""
     counts = [
         _whole(values, key)
         for key in values
-        if key.startswith("ecc errors/volatile/")
+        if key.startswith(f"ecc errors/{period}/")
         and ("uncorrectable" in key or key.endswith("double bit/total"))
     ]
     known = [count for count in counts if count is not None]
@@ -306,8 +272,8 @@ def _reasons(values: Mapping[str, str]) -> Iterator[str]:
             yield _REASONS[name]
 
 
-def with_changes(reports: list[SmiReport]) -> SmiReport:
-    """Return the last of several reports of one machine, with what its counters did since the first.
+def with_changes(reports: Sequence[SmiReport]) -> SmiReport:
+    """Return the last of several whole reports of one machine, with what its counters did since the first.
 
     The reports are ordered by their timestamps; GPUs are matched by UUID.
     """
@@ -320,12 +286,10 @@ def with_changes(reports: list[SmiReport]) -> SmiReport:
         start = before.get(gpu.uuid)
         changes: dict[str, Any] = {}
         if start is not None and last is not first:
-            changes["pcie_replays"] = _pair(first.replays[start], last.replays[place])
+            changes["pcie_replays"] = _pair(first.gpus[start].num_pcie_replays, gpu.num_pcie_replays)
             changes["remapped_rows"] = _pair(first.remapped_rows[start], last.remapped_rows[place])
         gpus.append(gpu.model_copy(update=changes))
-    return SmiReport(
-        tuple(gpus), last.num_attached, last.driver, last.taken_at, last.replays, last.remapped_rows
-    )
+    return replace(last, gpus=tuple(gpus))
 
 
 def _pair(before: int | None, after: int | None) -> tuple[int, int] | None:

@@ -102,10 +102,15 @@ class Gpu(Record):
     power_max_w: float | None = None
     ecc_enabled: bool | None = None
     ecc_uncorrected: int | None = None
+    """Uncorrectable memory errors since the driver was loaded [count]."""
+    ecc_uncorrected_lifetime: int | None = None
+    """Uncorrectable memory errors since the board was made [count]; a repaired board keeps them."""
     rows_remap_pending: bool | None = None
     rows_remap_failed: bool | None = None
     num_retired_pages: int | None = None
     """Number of pages taken out of use for uncorrectable errors (boards before Ampere)."""
+    num_pcie_replays: int | None = None
+    """Packets that the PCIe link has repeated since its last reset, as one pasted report states them [count]."""
     pcie_replays: tuple[int, int] | None = None
     """Packets that the PCIe link repeated, counted before and after the measurements."""
     nvlink_errors: tuple[int, int] | None = None
@@ -156,11 +161,15 @@ class LinkTopology(Record):
     def num_gpus(self) -> int:
         return sum(name.startswith("GPU") for name in self.names)
 
-    def num_nvlinks(self, gpu: int) -> int | None:
-        """Number of NVLinks from a GPU to its best-linked partner [count]; None for a GPU that is not shown."""
-        if gpu >= self.num_gpus:
-            return None
-        return max((int(link[2:]) for link in self.links[gpu] if re.fullmatch(r"NV\d+", link)), default=0)
+    def links_of(self, gpu: int) -> list[int]:
+        """Number of NVLinks from a GPU to each other GPU [count]; none for a GPU that is not shown."""
+        others = range(self.num_gpus) if gpu < self.num_gpus else ()
+        return [self.links_between(gpu, other) for other in others if other != gpu]
+
+    def links_between(self, gpu: int, other: int) -> int:
+        """Number of NVLinks from one GPU to another [count]; 0 where PCIe alone joins them."""
+        found = re.fullmatch(r"NV(\d+)", self.links[gpu][other])
+        return int(found[1]) if found else 0
 
     def nvlinked_pairs(self) -> set[tuple[int, int]]:
         """Return the pairs of GPUs with a direct link."""

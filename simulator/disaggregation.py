@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
 from advisor.simulator.collectives import topology_of
+from advisor.simulator.collectives.fabric_text import join_nodes
+from advisor.simulator.collectives.topology import UsualNetwork, usual_network
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import kv_bytes_per_token
@@ -37,6 +39,8 @@ class DisaggregatedModel:
     prefill: Pool
     decode: Pool
     link: KvLink
+    network: UsualNetwork | None
+    """Network between the pools; None if all workers are in one domain."""
 
     @property
     def transferred_operators(self) -> tuple[str, ...]:
@@ -157,6 +161,7 @@ def join_pools(
         _pool("prefill", first, prompts_only, prefill),
         _pool("decode", second, whole_answers, decode),
         _with_handover(kv_link(prefill, decode), first, second),
+        pool_network(prefill, decode),
     )
 
 
@@ -220,16 +225,41 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
 
 def _lane_bytes_per_s(prefill: PoolPlan, decode: PoolPlan) -> float:
     """Rate at which one accelerator can send to one of the other pool [bytes/s]."""
+    network = pool_network(prefill, decode)
+    if network is not None:
+        return network.bytes_per_s
+    fabric = prefill.worker.accelerator.scale_up
+    assert fabric is not None  # workers without one are joined by a network
+    return fabric.bytes_per_s
+
+
+def pool_network(prefill: PoolPlan, decode: PoolPlan) -> UsualNetwork | None:
+    """Return the network over which one accelerator sends to one of the other pool; None if all workers are in one
+    domain of one kind. Of two kinds, the slower one's counts.
+
+    Source: the network that the deployments state, else usual_network.
+    """
     first = prefill.worker.accelerator
     second = decode.worker.accelerator
     num_accelerators = sum(
         plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)
     )
     domain = first.scale_up_domain if first.id == second.id else 1
+    if prefill.worker.network or decode.worker.network:
+        domain = min(domain, first.node_size)  # a rack of nodes with one fabric needs no network
     if num_accelerators <= domain and first.scale_up:
-        return first.scale_up.bytes_per_s
-    pairs = (topology_of(accelerator, 2, ranks_per_node=1) for accelerator in (first, second))
-    return min(pair.inter_bytes_per_s for pair in pairs)
+        return None
+    found = []
+    for worker in (prefill.worker, decode.worker):
+        pair = topology_of(worker.accelerator, 2, ranks_per_node=1)
+        if worker.network:
+            joined = join_nodes(pair, worker.accelerator, None, worker.network)
+            found.append(UsualNetwork(joined.inter_bytes_per_s, True, "as stated"))
+        else:
+            usual = usual_network(worker.accelerator, pair)
+            assert usual is not None  # a pair in two nodes has a network
+            found.append(usual)
+    return min(found, key=lambda each: each.bytes_per_s)
 
 
 def _check(prefill: PoolPlan, decode: PoolPlan) -> None:

@@ -402,6 +402,7 @@ def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
         deployment.accelerator.architecture in choice.architectures
         and (not choice.families or family in choice.families)
         and family not in choice.except_families
+        and deployment.model.hidden_size > choice.above_hidden_size
         and (not choice.weight_dtypes or deployment.weight_dtype in choice.weight_dtypes)
         and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
         and (

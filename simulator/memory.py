@@ -42,10 +42,10 @@ _USUAL_FRACTION = 0.8
 _ENCODER_PATCHES = 65_536
 _ENCODER_WIDTH = 1152
 _ENCODER_INNER = 4304
-"""Patches of the largest images that vLLM encodes at the start, and width and inner width of the image tower: a budget
-of 16,384 tokens of four patches each, and the shape of SigLIP SO400M, which towers of today's models have. Own
-estimate: with it, start-up logs of three models with images (club-3090#612, talos-argocd-proxmox#1995, vllm#43308)
-leave the same rest as logs of text models."""
+_PATCH_VALUES = 3 * 2 * 16 * 16
+"""Patches of the largest images that vLLM encodes at the start, width and inner width of the image tower, and values of
+one patch of pixels: a budget of 16,384 tokens of four patches each, and the shape of SigLIP SO400M with patches of
+Qwen3-VL, which towers of today's models have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +183,23 @@ def activation_bytes(
 
 def _encoder_bytes(deployment: Deployment) -> float:
     """Activations of the image encoder for the largest images that the engine tries at the start [bytes]; 0 if it tries
-    none. The widest moment holds the residual twice and the inner layer with its result."""
+    none.
+
+    A layer holds pixels, positions, residual and its norm throughout. The widest moment is the end of attention. It
+    holds queries, keys and values, a copy of queries and keys before and one after their rotation, the result and its
+    projection. If the inner layer with its result is wider, that is the widest moment.
+
+    Source: vLLM 0.25.0, model_executor/models: qwen3_vl.py (Qwen3_VisionTransformer, Qwen3_VisionBlock) and
+    qwen2_5_vl.py (Qwen2_5_VisionAttention).
+    """
     vision = deployment.model.vision
     if not deployment.engine.profiles_encoder or vision is None or not vision.parameters:
         return 0.0
-    width = 2.0 * _ENCODER_WIDTH + 2.0 * _ENCODER_INNER / deployment.tensor_parallel
-    return _ENCODER_PATCHES * width * bytes_per_element("bf16")
+    tp = deployment.tensor_parallel
+    held = _PATCH_VALUES + 3.0 * _ENCODER_WIDTH
+    attention = (3.0 + 2.0 + 2.0 + 1.0) * _ENCODER_WIDTH / tp + _ENCODER_WIDTH
+    inner = 2.0 * _ENCODER_INNER / tp
+    return _ENCODER_PATCHES * (held + max(attention, inner)) * bytes_per_element("bf16")
 
 
 def plan_memory(

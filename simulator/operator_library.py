@@ -184,6 +184,11 @@ class OperatorLibrary:
         """
         return replace(self, sustained_flop_per_s=flop_per_s)
 
+    @property
+    def sums_take_norms(self) -> bool:
+        """Whether the engine's sums over ranks take the residual and the norm behind them along."""
+        return self.kernels.get("norm") == "sum"
+
     def wide_format(self, name: str) -> str:
         """Return the format of a matmul with unquantised weights: 16 bits, or fp32 if the engine keeps a router so.
 

@@ -80,6 +80,66 @@ def predict_serving(
     return ServingPrediction(times["ttft_s"], times["tpot_s"], times["itl_s"], whole, *throughput)
 
 
+def within_sent(
+    prediction: ServingPrediction,
+    sent_per_s: float,
+    *,
+    is_overloaded: bool,
+    capacity_per_s: float | None = None,
+) -> ServingPrediction:
+    """Return a prediction for requests that come at a rate: no server serves more than it is sent.
+
+    Source: `sent_factors`.
+    """
+    rate = prediction.requests_per_s
+    mean = prediction.e2e_s["mean"]
+    span = sent_factors(rate, sent_per_s, mean, is_overloaded=is_overloaded, capacity_per_s=capacity_per_s)
+    return dataclasses.replace(
+        prediction,
+        output_tokens_per_s=with_factors(prediction.output_tokens_per_s, span),
+        total_tokens_per_s=with_factors(prediction.total_tokens_per_s, span),
+        requests_per_s=with_factors(rate, span),
+    )
+
+
+def sent_factors(
+    rate: Quantity,
+    sent_per_s: float,
+    whole_s: Quantity,
+    *,
+    is_overloaded: bool,
+    capacity_per_s: float | None = None,
+) -> tuple[float, float]:
+    """Return the (low, high) factors of the rate that a run with requests at `sent_per_s` serves.
+
+    A server that keeps up serves what it is sent, however fast it is. Its own error moves only the end of the run,
+    in which no request arrives; that end is longer or shorter as a whole request (`whole_s`) is. The low end is lower
+    where the capacity, with the error of the throughput, falls below the load; where the capacity is not known, the
+    low end is that of the throughput. An overloaded server serves its capacity.
+
+    Assumes: the end of a run takes 1 / rate − 1 / sent for each of its requests.
+    Source: conservation of requests.
+    """
+    value = rate.value
+    if value <= 0.0:
+        return 1.0, 1.0
+    low = rate.low / value
+    high = min(rate.high, sent_per_s) / value
+    if not is_overloaded:
+        end = max(0.0, 1.0 - value / sent_per_s)
+        slowest, fastest = (1.0 + end * (time / whole_s.value - 1.0) for time in (whole_s.high, whole_s.low))
+        high = min(high, 1.0 / fastest)
+        if capacity_per_s is not None:
+            low = min(1.0 / slowest, capacity_per_s / value * low)
+    return min(low, 1.0), max(high, 1.0)
+
+
+def with_factors(quantity: Quantity, factors: tuple[float, float]) -> Quantity:
+    """Return a quantity whose interval reaches from (low, high) times its value."""
+    low, high = factors
+    return dataclasses.replace(quantity, low=quantity.value * low, high=quantity.value * high)
+
+
 def latencies_of(
     result: ServingResult,
     replica: ReplicaModel,

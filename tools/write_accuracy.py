@@ -96,7 +96,7 @@ TRAINING_HEADER = """
 # Training
 
 With the shipped parameters. With whole sources left out of the fit in turn, runs on several nodes are off by a median
-of 7 %, on one node by 8 %: [training-time.md](training-time.md) has that table, and
+of 7 %, on one node too: [training-time.md](training-time.md) has that table, and
 [training-memory.md](training-memory.md) the one of memory.
 """
 COLLECTIVES_HEADER = """

@@ -20,7 +20,10 @@ from advisor.evidence.fit import training, training_parameters
 from advisor.evidence.fit.base import REPOSITORY, FloatArray, Options
 from advisor.evidence.fit.training import TrainingFit, TrainingRow, fit_tables, tables_of
 from advisor.simulator.collectives.expert_parallel import UNLIMITED
+from advisor.simulator.graph.operator import Experts
 from advisor.simulator.training import cluster, step, step_exchange, step_host, step_layers, step_sharding
+from advisor.simulator.training.cluster import Groups
+from advisor.simulator.training.step_exchange import Exchanges
 from advisor.simulator.training.step_layers import LayerPricing
 
 ITERATIONS = (1,)
@@ -127,6 +130,21 @@ def _with_grouped_experts() -> None:
     LayerPricing._experts = price_grouped  # type: ignore[method-assign]
 
 
+def _without_method(owner: type, name: str, neutral: Callable[..., object]) -> Callable[[], None]:
+    """Return a switch that replaces a method of a class."""
+    return lambda: setattr(owner, name, neutral)
+
+
+def _with_deepeps_exchange() -> None:
+    """Price HybridEP's exchange as DeepEP's."""
+    price = Groups.expert_exchange_s
+
+    def price_as_normal(self: Groups, tokens: FloatArray, experts: Experts, **more: object) -> FloatArray:
+        return price(self, tokens, experts, **more | {"mode": "normal"})  # type: ignore[arg-type]
+
+    Groups.expert_exchange_s = price_as_normal  # type: ignore[method-assign, assignment]
+
+
 DISPATCHERS = ("hybrid_dispatcher", "alltoall_dispatcher")
 GRAPHS = ("graphed_mixers", "graphed_routers", "graphed_step")
 MECHANISMS: Mapping[str, Mechanism] = {
@@ -206,6 +224,19 @@ MECHANISMS: Mapping[str, Mechanism] = {
     ),
     "InternEvo's broadcasts": Mechanism(
         _without_software(step_sharding, broadcasts_shards=False), ("internevo",)
+    ),
+    "HybridEP's exchange": Mechanism(_with_deepeps_exchange, ("megatron-bridge",)),
+    "HybridEP sorts copies": Mechanism(
+        _without_method(Exchanges, "_sorted_s", lambda _, tokens, __: 0.0 * tokens), ("megatron-bridge",)
+    ),
+    "activation of 16-bit experts": Mechanism(
+        _without_method(LayerPricing, "_routed_activation_bytes", lambda *_: 0.0), EVERY_SOURCE
+    ),
+    "parameters in fp8 by NVIDIA's recipes": Mechanism(
+        in_sight=("mlperf-v4.0", "mlperf-v4.1"), features=("fp8_allgather",)
+    ),
+    "transposed copies by scales of blocks": Mechanism(
+        _without_constant(step_layers, "_CAST_BYTES", {"fp8": 1.0, "nvfp4": 7.0})
     ),
     "XTuner's kernels are fused": Mechanism(
         _without_constant(step_layers, "_FUSED_SOFTWARE", ("intern", "megatron", "unsloth", "liger")),

@@ -5,10 +5,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
-from advisor.ask.inputs import given_options, parameters_of
+from advisor.ask.inputs import given_options, given_value, parameters_of
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.resolve import choice_of
 
 Work = Literal[
     "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
@@ -81,7 +82,7 @@ def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
                 fix=f"drop {option_of(name)}, or ask without --from",
             )
         if asked.workload not in one.work and not has_plan:
-            raise _idle(name, asked.workload, known)
+            raise _idle(name, asked, known)
     for name in names:
         needed = _DEPENDENT.get(name)
         if needed is not None and not needed.acts(asked):
@@ -136,19 +137,43 @@ def option_of(name: str) -> str:
     return "--from" if name == "from_plan" else f"--{name.replace('_', '-')}"
 
 
-def _idle(name: str, workload: str, known: Mapping[str, Acts]) -> AdvisorError:
-    """Return the refusal of an option that does nothing for a workload, with the one to type instead."""
+def _idle(name: str, asked: Any, known: Mapping[str, Acts]) -> AdvisorError:
+    """Return the refusal of an option that does nothing for a workload, with what to type instead: the option with the
+    same purpose, or else one that has the typed value among its own."""
+    workload = asked.workload
     option = option_of(name)
     one = known[name]
-    instead = one.instead
     takers = [each for each in get_args(Work) if each in one.work]
-    fits = instead and workload in known[instead.removeprefix("--").replace("-", "_").split()[0]].work
+    instead = [one.instead] if one.instead else []
+    instead = [each for each in instead if workload in known[field_of(each)].work]
+    instead = instead or _takers_of(given_value(asked, name), asked, known)
     return AdvisorError(
         f"{option} means nothing for --workload {workload}",
         why=f"it acts for {', '.join(takers)}",
-        fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
+        fix=f"{' or '.join(instead)}, or drop {option}" if instead else f"drop {option}",
         hint=f"advisor recommend --workload {workload} --help lists what acts",
     )
+
+
+def field_of(option: str) -> str:
+    """Return the field that an option as typed stands for."""
+    return option.split()[0].removeprefix("--").replace("-", "_")
+
+
+def _takers_of(value: object, asked: Any, known: Mapping[str, Acts]) -> list[str]:
+    """Return the options of a workload, each with the value, that have a value among their own words."""
+    if not isinstance(value, str):
+        return []
+    found = []
+    for each in parameters_of(type(asked)):
+        kinds = get_args(each.annotation)[:1]
+        kinds = (*kinds, *get_args(kinds[0])) if kinds else ()
+        choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+        word = choice_of(value, choices)
+        acts_here = each.name in known and asked.workload in known[each.name].work
+        if acts_here and word in choices:
+            found.append(f"{option_of(each.name)} {word}")
+    return found
 
 
 def _beside_models(name: str, one: Acts) -> AdvisorError:

@@ -2,15 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from advisor.ask.levers import beside_of, with_levers
 from advisor.ask.measures import parse_count, positive
 from advisor.ask.names import names_of
-from advisor.ask.options import ExtraOptions, Levers, LoadOptions, ObjectiveOptions, SharedOptions, Where
+from advisor.ask.need import peak_of_users, stated_need
+from advisor.ask.options import (
+    Audience,
+    ExtraOptions,
+    Levers,
+    LoadOptions,
+    ObjectiveOptions,
+    SharedOptions,
+    Where,
+)
 from advisor.ask.scenario import scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
+from advisor.catalog.schema.economics import LoadShape
 from advisor.catalog.units import DAY_S
 from advisor.decide.scenario import Scenario
 from advisor.economics.question import CostQuestion
@@ -26,6 +36,8 @@ class TypedCosts(Protocol):
     @property
     def shape(self) -> str: ...
     @property
+    def need(self) -> Audience: ...
+    @property
     def load(self) -> LoadOptions: ...
     @property
     def levers(self) -> Levers: ...
@@ -37,6 +49,10 @@ class TypedCosts(Protocol):
     def own(self) -> str | None: ...
     @property
     def purchase_price(self) -> float | None: ...
+    @property
+    def years(self) -> float | None: ...
+    @property
+    def electricity(self) -> float | None: ...
     @property
     def api(self) -> str: ...
     @property
@@ -52,15 +68,18 @@ class TypedCosts(Protocol):
 def cost_question(asked: TypedCosts, shared: SharedOptions) -> tuple[CostQuestion, tuple[str, ...]]:
     """Return the whole question about cost, and notes on what was understood.
 
-    A rate, or tokens per day, is the mean of a day whose busiest part is the demand.
+    A rate, or tokens per day, is the mean of a day whose busiest part is the demand; users send what `recommend` takes
+    them to send, in their busiest minute and on the mean.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
     """
     _check_volume(asked)
     where = replace(asked.where, own=asked.own)
-    scenario, notes = scenario_of(asked.model, asked.load, asked.objectives, where, asked.top, shared)
+    load, levels, needed = stated_need(asked.need, asked.load, asked.objectives)
+    scenario, notes = scenario_of(asked.model, load, levels, where, asked.top, shared)
     scenario = with_levers(scenario, asked.levers, no_limit="")
-    return _question(scenario.model_copy(update={"beside": beside_of(asked.beside)}), asked), notes
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
+    return _question(scenario, asked, peak_of_users(asked.need, load)), (*needed, *notes)
 
 
 def _check_volume(asked: TypedCosts) -> None:
@@ -68,6 +87,7 @@ def _check_volume(asked: TypedCosts) -> None:
         name
         for name, value in (
             ("--tokens-per-day", asked.tokens_per_day),
+            ("--users", asked.need.users),
             ("--rate", asked.load.rate),
             ("--concurrency", asked.load.concurrency),
         )
@@ -84,8 +104,19 @@ def _check_volume(asked: TypedCosts) -> None:
         )
 
 
-def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
-    """Return the question of a scenario, whose rate is taken as the mean of a day."""
+_PARTS_OF_USERS: Final = 168
+"""Parts of the day of users, of which one is the busiest: the shortest that a shape of the day has."""
+
+
+def _shape_of_users(peak: float) -> LoadShape:
+    """Return a day whose load is even but for one short part with `peak` times the mean."""
+    rest = (_PARTS_OF_USERS - peak) / (_PARTS_OF_USERS - 1)
+    levels = (peak, *[rest] * (_PARTS_OF_USERS - 1))
+    return LoadShape(id="users", levels=levels, source="busiest minute over the mean of the profile")
+
+
+def _question(scenario: Scenario, asked: TypedCosts, peak_of_users: float) -> CostQuestion:
+    """Return the question of a scenario, whose rate is taken as the mean of a day, but that of users as their peak."""
     if len(scenario.constraints.own) > 1:
         listed = [f"{count}x{id_}" for count, id_ in scenario.constraints.own]
         typed = asked.own or ""
@@ -96,8 +127,11 @@ def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
             why="owning is compared with renting and APIs by one price of purchase and its years",
             fix=f"--own {kinds[0]}, or advisor recommend --own {','.join(kinds)}, whose kinds serve together",
         )
-    shape = get_load_shape(asked.shape)
+    is_of_users = asked.shape == "flat" and peak_of_users > 1.0
+    shape = _shape_of_users(peak_of_users) if is_of_users else get_load_shape(asked.shape)
     mean = scenario.traffic.rate_per_s
+    if mean is not None:
+        mean /= peak_of_users
     volume = None
     if asked.tokens_per_day is not None:
         volume = parse_count(asked.tokens_per_day, "--tokens-per-day")
@@ -111,6 +145,8 @@ def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
         api_price_file=asked.api_price_file,
         assumptions_file=asked.assumptions,
         purchase_usd=_purchase_usd(asked),
+        years=asked.years,
+        electricity_usd_per_kwh=asked.electricity,
     )
 
 

@@ -15,7 +15,7 @@ from advisor.ask.topology import check_network
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.accelerators import nearest_served
-from advisor.catalog.architectures import class_support, class_words
+from advisor.catalog.architectures import class_support, class_words, files_in_words
 from advisor.catalog.dtypes import (
     EXL3_DTYPES,
     cache_halves,
@@ -29,6 +29,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model, with_storage
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
+from advisor.decide.engine_classes import way_out
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.collectives.fabric_text import uses_sockets
 from advisor.simulator.collectives.topology import usual_network
@@ -133,13 +134,19 @@ def deployment_of(
         deployment = dataclasses.replace(
             deployment, engine=deployment.engine.model_copy(update={"release": release})
         )
+    found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
+    if found.file_format:
+        raise InfeasibleError(
+            f"{deployment.engine.name} does not load {deployment.model.checkpoint or named.record.name}",
+            why=files_in_words(found.file_format),
+            fix=way_out(deployment.model),
+        )
     check_engine(
         deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype, version
     )
-    found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
-    chosen += [size_contradiction(deployment.model), _format_of_mlx(deployment), _lacks_kernel(deployment)]
+    chosen += [size_contradiction(deployment.model), _lacks_kernel(deployment)]
     return deployment, tuple(note for note in chosen if note)
 
 
@@ -175,14 +182,6 @@ def _over_nodes(deployment: Deployment, typed: LayoutOptions) -> tuple[Deploymen
     return deployment, f"network between nodes: {rate:.3g} Gb/s for each accelerator{kind}"
 
 
-def _format_of_mlx(deployment: Deployment) -> str:
-    """Return that a checkpoint is in the format of MLX, which no other engine loads; empty for any other."""
-    name = deployment.model.checkpoint
-    if deployment.engine.id == "mlx" or "mlx" not in name.lower():
-        return ""
-    return f"{name} is loaded by MLX alone: what follows is of weights of that size in another format"
-
-
 def _lacks_kernel(deployment: Deployment) -> str:
     """Return that usual builds of the engine have no attention kernel for a cache in this format; empty if they do."""
     kernels = deployment.engine.kv_kernels
@@ -197,26 +196,32 @@ def _lacks_kernel(deployment: Deployment) -> str:
 
 
 def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:
-    """Return the engine of a question that names none, and a note if it is not vLLM: the first one that serves the
-    weights on the accelerator. Where none does, one that runs there is refused with the reason. A release without an
-    engine is vLLM's where that runs."""
+    """Return the engine of a question that names none, and a note if it is not vLLM: the first in the accelerator's
+    record that serves the weights on it. Where none does, one that runs there is refused with the reason. A release
+    without an engine is vLLM's where that runs."""
     accelerator = accelerators.get(gpu).record
     if version and USUAL_ENGINE in accelerator.engines:
         return USUAL_ENGINE, ""
-    weights = known_dtype(precision)[0] or models.get(model).record.weights
+    record = models.get(model).record
+    weights = known_dtype(precision)[0] or record.weights
 
     def is_served(name: str) -> bool:
-        formats = weight_formats(engines.by_id(name), accelerator, version)
-        return name in accelerator.engines and weights in formats
+        engine = engines.by_id(name)
+        loads = not record.file_format or record.file_format in engine.file_formats
+        return (
+            name in accelerator.engines and weights in weight_formats(engine, accelerator, version) and loads
+        )
 
-    if is_served(USUAL_ENGINE):
-        return USUAL_ENGINE, ""
     found = next(filter(is_served, accelerator.engines), None)
+    if found == USUAL_ENGINE:
+        return USUAL_ENGINE, ""
     if found is None and weights in EXL3_DTYPES and accelerator.vendor in engines.by_id(_EXL_ENGINE).vendors:
         found = _EXL_ENGINE
     if found is None:
         runs = accelerator.engines
         return (USUAL_ENGINE if USUAL_ENGINE in runs or not runs else runs[0]), ""
+    if is_served(USUAL_ENGINE):
+        return found, f"engine {found}, which most run on {accelerator.id}: --engine says another"
     usual = engines.by_id(USUAL_ENGINE).name
     return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
 

@@ -84,6 +84,17 @@ def given_options(inputs: Any, typed: Collection[str] = frozenset(), default: An
     return names
 
 
+def given_value(inputs: Any, name: str) -> Any:
+    """Return the value of an option by its name, whatever group it is a member of; None if there is no such option."""
+    for field in fields(inputs):
+        value = getattr(inputs, field.name)
+        if field.name == name:
+            return value
+        if is_dataclass(value) and (inner := given_value(value, name)) is not None:
+            return inner
+    return None
+
+
 def option_name(parameter: inspect.Parameter) -> str:
     """Return the long name of an option as a study or Python writes it: `--max-gpus` is max_gpus."""
     declared = next(iter(get_args(parameter.annotation)[1:]), None)

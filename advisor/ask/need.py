@@ -41,6 +41,21 @@ def stated_need(
     return load, objectives, tuple(notes)
 
 
+def peak_of_users(need: Audience, load: LoadOptions) -> float:
+    """Return the requests of the busiest minute over the mean of a day, by which the rate of users is larger than their
+    mean; 1 without users, or where nothing published says it.
+
+    Raises: UnknownNameError: no such use case.
+    """
+    if need.users is None:
+        return 1.0
+    return _peak_to_mean(get_use_case(need.use_case or _USUAL_CASE)[1], load)
+
+
+def _peak_to_mean(case: UseCase, load: LoadOptions) -> float:
+    return profiles.get(load.profile or case.profile).peak_to_mean or 1.0
+
+
 def _per_second(text: str) -> float:
     """Return the requests of a user per second [1/s]; a number without a period is refused, as a day and an hour are
     24 times apart."""
@@ -97,7 +112,7 @@ def _rate_of(need: Audience, name: str, case: UseCase, load: LoadOptions) -> tup
             why="it decides the load, and is not guessed",
             fix="--requests-per-user 20/h",
         )
-    peak = profiles.get(load.profile or case.profile).peak_to_mean or 1.0
+    peak = _peak_to_mean(case, load)
     rate = users * per_user_s * peak
     busiest = f"the busiest minute has {peak:g} times the mean" if peak > 1.0 else "no peak is known"
     return f"{rate:.3g}/s", f"{users:,.0f} users, each {source}; {busiest}: {rate:.3g} requests/s"

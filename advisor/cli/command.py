@@ -211,7 +211,7 @@ def _names_given(context: typer.Context, values: Mapping[str, Any]) -> frozenset
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
 
 
-def _write_json(text: str) -> None:
+def write_json(text: str) -> None:
     """Write JSON as UTF-8, whatever the terminal's encoding is."""
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
@@ -241,13 +241,14 @@ def deliver(answer: "Answer", shared: SharedOptions) -> int:
         try:
             written = writer_for(shared.output)(answer, content)
         except AdvisorError:  # the work is done, so the answer is told although it has no such form
-            _show(answer)
+            if not shared.json:
+                _show(answer)
             raise
         write_text(shared.output, written)
         if not shared.quiet:
             note(f"wrote {shared.output}")
     if shared.json:
-        _write_json(dump(content))
+        write_json(dump(content))
     elif not (shared.quiet and shared.output is not None):
         _show(answer)
     return answer.exit_code

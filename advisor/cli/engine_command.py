@@ -21,6 +21,7 @@ from advisor.cli.engine_words import (
     own_value,
     places_of_lone_words,
 )
+from advisor.cli.pasted_speculation import PastedSpeculation
 
 _LEVEL: Final = re.compile(r"-O\d")
 """vLLM's level of compilation, which joins its value."""
@@ -197,6 +198,7 @@ _ATTENTION: Final = "flash-attn"
 _CACHE: Final = "--kv-precision"
 _USUAL_HALF: Final = "fp16"
 """Format of keys, and of values, that llama.cpp keeps unless told otherwise."""
+_SPECULATIVE: Final = "--speculative"
 _PLACES: Final = "--host-experts"
 """Option whose rules, PATTERN=PLACE, a command may give in several options (llama.cpp, -ot)."""
 
@@ -213,16 +215,21 @@ class _Options(NamedTuple):
     """Options that say nothing about the plan."""
     unknown: list[str]
     """Options among them that the engine's release does not have."""
+    guessing: list[str]
+    """Options of a speculative decoding whose method is not known."""
 
 
 def _read_options(start: _Start, known: Collection[str]) -> _Options:
     """Return what the options of a command say in this program's words."""
     program = start.program
-    found = _Options(program.engine, {}, {}, [], [])
+    found = _Options(program.engine, {}, {}, [], [], [])
     typed_names = {word.partition("=")[0] for word in start.words}
     halves: dict[str, str] = {}
+    guessing = PastedSpeculation()
     for typed, value in _options_of(start):
         name = program.words.get(kebab(typed), program.whole_option(kebab(typed)))
+        if _SPECULATIVE in known and value and typed and guessing.take(typed, name, value):
+            continue
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")
             continue
@@ -261,6 +268,9 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
                 or not options
             )
             found.unknown.extend([] if is_known else [typed])
+    found.said.update(guessing.options())
+    if _SPECULATIVE not in found.said:
+        found.guessing.extend(guessing.unread())
     if _KEYS in halves or _VALUES in halves:
         found.said.setdefault(_CACHE, _cache_of_halves(halves))
     if "--enable-dp-attention" in found.said and "--tp" in found.said:
@@ -599,6 +609,12 @@ def _is_format(name: str) -> bool:
 def _notes(found: _Options, program: EngineProgram) -> Iterator[str]:
     if found.left:
         yield f"not part of the plan: {', '.join(dict.fromkeys(found.left))} of the {found.engine} command"
+    if found.guessing:
+        words = ", ".join(dict.fromkeys(found.guessing))
+        yield (
+            f"figures are without the speculative decoding of the command ({words}), whose method or draft is not "
+            "known: --speculative METHOD says it"
+        )
     for name in dict.fromkeys(found.unknown):
         near = difflib.get_close_matches(name, program.takes_value, n=1, cutoff=0.85)
         yield f"{found.engine} {program.options_release} has no option {name}" + (

@@ -148,7 +148,7 @@ _MONTHS_PER_DAY: Final = 12.0 / 365.25
 _YAML: Final = re.compile(r"-(?:--)?\s")
 
 
-def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
+def split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
     """Return words in which `--gpu H100:8` is `--gpu H100 --gpus 8`, or `--tp 8` where the command has no --gpus;
     with degrees that are typed, the number only tells how many replicas there are."""
     if _SEARCHES in known:
@@ -263,7 +263,7 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         name, equals, value = argument.partition("=")
         own = own_option(name, known)
         found.append(own + equals + own_value(own, value))
-    return _per_day(_split_counts(_with_release(found, known), known), known)
+    return _per_day(split_counts(_with_release(found, known), known), known)
 
 
 def places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> list[int]:

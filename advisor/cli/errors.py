@@ -1,13 +1,14 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_words import HINTS, OTHER_WORDS, sets_a_server
 from advisor.cli.notes import tell
 
@@ -18,6 +19,9 @@ INTERRUPTED: Final = 130
 _LONGEST: Final = 1000
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
+_ALIKE: Final = 0.75
+"""Similarity of two names of options from which one may be a misspelling of the other: users and levers have 0.73,
+model and modle 0.8."""
 _MOST_MENTIONED: Final = 2
 """Options whose help has the words of an unknown one, beyond which they are too common to be meant."""
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
@@ -61,29 +65,59 @@ class UnreadAnswerError(AdvisorError):
         )
 
 
-def report(error: Exception, *, verbose: bool) -> int:
-    """Tell a failure on stderr; returns the exit code."""
-    if isinstance(error, AdvisorError):
-        _tell(error.what, error.why, error.fix, error.hint)
-        return error.exit_code
-    if isinstance(error, TyperException):
-        _tell(*_of_usage(error))
-        return error.exit_code
-    mistake = as_mistake(error)
-    if mistake is not None:
-        _tell(mistake.what, mistake.why, mistake.fix)
-        return USAGE
-    if verbose:
-        import traceback
+def report(error: Exception, *, verbose: bool, as_json: bool = False) -> int:
+    """Tell a failure on stderr, and on stdout if the answer would be a document there; returns the exit code."""
+    mistake = _mistake_of(error)
+    if mistake is None:
+        if verbose:
+            import traceback
 
-        traceback.print_exception(error)
+            traceback.print_exception(error)
+        mistake = internal_error(error)
+        if not verbose:
+            mistake.fix = "run it again with -v, which shows the traceback, and report that"
+    _tell(mistake.what, mistake.why, mistake.fix, mistake.hint)
+    if as_json and not isinstance(error, UnreadAnswerError):
+        from advisor.cli.command import write_json
+        from advisor.render.document import dump
+
+        write_json(dump(error_document(mistake)))
+    return mistake.exit_code
+
+
+def _mistake_of(error: Exception) -> AdvisorError | None:
+    """Return the user's error behind any failure; None for a defect of the program."""
+    if isinstance(error, AdvisorError):
+        return error
+    if isinstance(error, TyperException):
+        what, why, fix, hint = _of_usage(error)
+        mistake = AdvisorError(what, why=why, fix=fix, hint=hint)
+        mistake.exit_code = error.exit_code
+        return mistake
+    return as_mistake(error)
+
+
+def internal_error(error: Exception) -> AdvisorError:
+    """Return the error that tells a defect of the program."""
     summary = " ".join(f"{type(error).__name__}: {error}".split())
-    _tell(
-        "internal error: this is a defect of advisor, not of your input",
-        why=summary,
-        fix="" if verbose else "run it again with -v, which shows the traceback, and report that",
+    defect = AdvisorError(
+        "internal error: this is a defect of advisor, not of your input", why=_short(summary)
     )
-    return INTERNAL
+    defect.exit_code = INTERNAL
+    return defect
+
+
+def error_document(error: AdvisorError) -> dict[str, Any]:
+    """Return a refusal as JSON: what, why, fix and hint, and the exit code that the command has."""
+    return {
+        "error": {
+            "what": error.what,
+            "why": error.why,
+            "fix": error.fix,
+            "hint": error.hint,
+            "exit_code": error.exit_code,
+        }
+    }
 
 
 def as_mistake(error: Exception) -> AdvisorError | None:
@@ -106,6 +140,8 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     command = getattr(context, "command_path", "advisor")
     near = getattr(error, "possibilities", None)
     what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
+    if what.startswith("Missing"):  # the parser lists choices on lines of their own
+        what = " ".join(what.split())
     fix = f"{command} --help lists what is accepted"
     unknown = what.removeprefix(_NO_OPTION).strip().strip("'.") if what.startswith(_NO_OPTION) else ""
     if command.endswith(" memory") and unknown in _OF_TRAINING:
@@ -120,7 +156,14 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     if unknown and sets_a_server(unknown):
         why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
         return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
-    near = _find_by_help(context, unknown) or near
+    engine = _engine_with(unknown) if command.endswith((" memory", " simulate serve")) else None
+    if engine is not None:
+        why = f"it is an option of {engine.engine}'s server that is not modelled"
+        fix = (
+            f"drop it, or paste the whole start command in quotes: {command} --gpu ID '{engine.command} ...'"
+        )
+        return what, why, fix, ""
+    near = _find_by_help(context, unknown) or _alike(unknown, near or ())
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -134,6 +177,22 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
         near = [other] if other in choices else get_close_matches(choice[1], choices)
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
+
+
+def _engine_with(option: str) -> EngineProgram | None:
+    """Return the first program of an engine that has an option; None if none has."""
+    return (
+        next((each for each in all_programs().values() if option in each.takes_value), None)
+        if option
+        else None
+    )
+
+
+def _alike(unknown: str, options: Sequence[str]) -> list[str]:
+    """Return the options whose names are close to an unknown one; the parser counts their dashes, so that to it any two
+    short names are close."""
+    names = {option.strip("-"): option for option in options}
+    return [names[name] for name in get_close_matches(unknown.strip("-"), names, cutoff=_ALIKE)]
 
 
 def _find_by_help(context: Any, unknown: str) -> list[str]:

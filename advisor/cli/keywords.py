@@ -20,8 +20,9 @@ from advisor.ask.inputs import option_name, parameters_of
 from advisor.ask.measures import parse_count
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.resolve import near_misses
+from advisor.catalog.resolve import choice_of, near_misses
 from advisor.cli.command import Command, commands, folders_for, run_command
+from advisor.cli.engine_words import split_counts
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -118,10 +119,25 @@ def values_of(name: str, arguments: Iterable[object], options: Mapping[str, obje
     """
     known = keywords_of(name)
     given = {word: value for word, value in _by_name(name, known, arguments, options) if value is not None}
+    given |= _counted(known, given)
     for word, each in known.items():
         if each.parameter.default is inspect.Parameter.empty and word not in given:
             raise UnknownOptionError(f"{python_name(name)}() needs {word}", why=each.help, fix=f"{word}=...")
     return {known[word].parameter.name: value_of(known[word], value) for word, value in given.items()}
+
+
+def _counted(known: Mapping[str, Keyword], given: Mapping[str, object]) -> dict[str, object]:
+    """Return what gpu="8xh100" says: the accelerator, and how many there are in the keyword that counts them."""
+    if not isinstance(given.get("gpu"), str):
+        return {}
+    by_option = {each.option: word for word, each in known.items()}
+    words = [text for word, value in given.items() for text in (known[word].option, str(value))]
+    apart = split_counts(words, by_option)
+    if apart == words:
+        return {}
+    said = dict(zip(apart[::2], apart[1::2], strict=True))
+    changed = {by_option[option]: value for option, value in said.items() if option in by_option}
+    return {word: value for word, value in changed.items() if word == "gpu" or word not in given}
 
 
 def _by_name(
@@ -163,6 +179,7 @@ def value_of(known: Keyword, value: object) -> object:
         return [value] if isinstance(value, str) else [_text(known, each) for each in _sequence(known, value)]
     if get_origin(kind) is Literal:
         choices = get_args(kind)
+        value = choice_of(value, choices) if isinstance(value, str) else value
         if value not in choices:
             near = near_misses(str(value), choices, {})
             raise _wrong(known, value, f"one of {', '.join(choices)}", near)

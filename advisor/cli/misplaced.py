@@ -55,6 +55,9 @@ _ANSWER: Final = _Kind(
     ("replay", "watch", "report", "compare", "train", "--from"),
     "advisor replay {file}",
 )
+_VERDICT: Final = _Kind("a saved verdict on a machine", ("show", "compare"), "advisor probe show {file}")
+_ANSWERS: Final = {'"kind": "probe"': _VERDICT, '"kind": "pasted_proof"': _VERDICT}
+"""Kind of a saved answer by the field that states it, where another command than `replay` takes it."""
 
 
 def hint_of(arguments: Sequence[str]) -> str:
@@ -87,7 +90,7 @@ def _kind_of(path: Path) -> _Kind | None:
     except AdvisorError:
         return None
     if is_answer(text):
-        return _ANSWER
+        return next((kind for mark, kind in _ANSWERS.items() if mark in text), _ANSWER)
     if _CONFIG.match(text):
         return _MODEL
     if not text.lstrip().startswith(("{", "[")) and has_long_row(text):

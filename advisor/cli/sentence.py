@@ -254,7 +254,8 @@ def _asks_memory(text: str, options: Mapping[str, str], what: str = "for memory 
         name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
     }
     named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
-    gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
+    own = options.get("--own", "ID").removeprefix("1x")
+    gpu = "" if "--gpu" in options else f" --gpu {own}"
     return AdvisorError(
         f"'{text}' asks {what}",
         why="advisor recommend ranks machines for a load",
@@ -817,7 +818,10 @@ class _Reader:
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
-        is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
+        is_own = asks_which or any(
+            one.is_own or (may_be_either and one.has_article) or accelerators.by_id(one.id).unified_memory
+            for one in kept
+        )
         if is_own and not is_rented:
             return {"--own": (" or " if may_be_either else ",").join(counts)}
         named_ids = [count if one.is_own else one.id for count, one in zip(counts, kept, strict=True)]
@@ -853,9 +857,9 @@ class _Reader:
                 is_either = bool(
                     {*words[place + count : place + count + 1], *rest[-1:]} & {*_words()["before"]["either"]}
                 )
-                is_name = any(sign.isdigit() for sign in found["name"]) and (
-                    not found["name"].isdigit() or is_alone or is_either
-                )
+                # One word without a digit may mean anything; two are a name where an accelerator has it.
+                is_name = " " in found["name"].strip() or any(sign.isdigit() for sign in found["name"])
+                is_name = is_name and (not found["name"].isdigit() or is_alone or is_either)
                 if (
                     not (is_name or is_behind or is_own or (has_article and len(found["name"]) > 3))
                     or (known := _accelerator(found["name"])) is None
@@ -905,10 +909,11 @@ class _Reader:
                 if count > 1 and _SIZE.fullmatch(words[place]):  # 70b llama 2
                     name = " ".join((*name.split()[1:], words[place]))
                 is_name = count > 1 or any(map(str.isdigit, name)) or models.is_named(name)
-                if is_name and models.find(name) is not None:
+                if is_name and (meant := models.find(name)) is not None:
                     end = ("",) if words[place + count - 1][-1].isalnum() else (",",)
                     self.typed = " ".join((*words[:place], *end, *words[place + count :]))
-                    return name.replace(" ", "-")
+                    joined = name.replace(" ", "-")
+                    return joined if models.find(joined) is meant else meant.id
         return ""
 
     def _size(self) -> str:
@@ -948,7 +953,9 @@ _MEMORY: Final = re.compile(
 )
 _WHICH_MODEL: Final = re.compile(
     r"\b(?:which|what)(?: \w+){0,4} (?:models?|llms?)\b|\bwhat (?:can|could|will) (?:(?:i|we|it|they|my)\b )?"
-    r"(?:be )?run\b"
+    r"(?:be )?run\b|\bwhat (?:can|could|will)\b(?=[^.?!]{0,40}\brun\b)"
+    r"|^\W*(?:(?:best|biggest|code|coding|good|largest|local|open|small|top) )*(?:models?|llms?)"
+    rf"(?: (?:for|on)\b|(?= {_MARK}))"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
 _BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")

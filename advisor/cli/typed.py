@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.measures import parse_count, parse_usd, without_groups
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.resolve import choice_of
 from advisor.cli.engine_words import own_words, places_of_lone_words, plain_signs
 from advisor.cli.notes import note
 
@@ -162,8 +163,29 @@ def _refuse_repeated(typed: Sequence[Any]) -> None:
 def _convert_what_is_given(command: Any) -> None:
     """Leave defaults as they are: Typer makes a converter for each option, which takes a millisecond."""
     for option in command.params:
+        if choices := _choices_of(option.type_descriptor.annotation):
+            option.process_value = _spelled_otherwise(option.process_value, choices)
         if option.nargs == 1 and not (option.multiple or option.required or option.callback):
             option.process_value = _given_alone(option)
+
+
+def _choices_of(annotation: Any) -> tuple[str, ...]:
+    """Return the words that an option takes, alone or in a list; empty if it takes others."""
+    for kind in (annotation, *get_args(annotation)):
+        if get_origin(kind) is Literal:
+            return get_args(kind)
+    return ()
+
+
+def _spelled_otherwise(read: Callable[[Any, Any], Any], choices: Sequence[str]) -> Callable[[Any, Any], Any]:
+    """Return a reader that takes a choice in another case and with other separators."""
+
+    def respelled(value: Any) -> Any:
+        if isinstance(value, str):
+            return choice_of(value, choices)
+        return type(value)(map(respelled, value)) if isinstance(value, list | tuple) else value
+
+    return lambda ctx, value: read(ctx, respelled(value))
 
 
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:

@@ -279,6 +279,33 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
     return 1.0 / least_s
 
 
+NO_OBJECTIVES = Objectives(ttft_p99_s=None, tpot_p99_s=None)
+"""Objectives of a question about the highest throughput, whatever the latency."""
+
+
+def capacity_per_s(replica: ReplicaModel, traffic: Traffic) -> float:
+    """Return the most requests per second of one replica without objectives [1/s].
+
+    Source: `surface_requests_per_s`.
+    """
+    return surface_requests_per_s(replica, traffic, NO_OBJECTIVES)
+
+
+def pools_capacity_per_s(
+    prefill: ReplicaModel, num_prefill: int, decode: ReplicaModel, num_decode: int, traffic: Traffic
+) -> float:
+    """Return the most requests per second of workers that only prefill and workers that only decode [1/s]: that of the
+    slower pool.
+
+    Assumes: the link between the pools is no limit.
+    Source: `least_prompt_s`; the decode steps of the surface.
+    """
+    prompts_per_s = num_prefill / least_prompt_s(prefill, float(traffic.mean_input_tokens))
+    steps = _decode_steps(decode, traffic)
+    tokens_per_s = float((steps.batch / steps.decode_s).max())
+    return min(prompts_per_s, num_decode * tokens_per_s / max(1.0, traffic.mean_output_tokens - 1.0))
+
+
 class _DecodeSteps(NamedTuple):
     """Decode steps of a replica by the sequences that its cache and scheduler allow."""
 

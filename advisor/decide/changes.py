@@ -11,10 +11,11 @@ from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model
-from advisor.catalog.units import KILO, plain_number
+from advisor.catalog.units import plain_number
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
+from advisor.decide.drawn_power import power_of
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import (
     Lever,
@@ -226,9 +227,9 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
     assert chip.tdp_w is not None
     watts = f"{chip.tdp_w:.0f}"
     fed, fed_now = (_most_boards(plan.found.purchase.placement) for plan in (before, after))
-    used = before.found.purchase.num_units * before.found.purchase.placement.accelerators_per_unit
-    less_w = (free.tdp_w - chip.tdp_w) * used
-    saved = f"{plain_number(less_w / KILO)} kW less at most, as boards that draw less anyway save less"
+    draws = [power_of(plan) for plan in (before, after)]
+    less_w = max(0.0, draws[0].value - draws[1].value) if draws[0] and draws[1] else 0.0
+    saved = f"boards draw {less_w:,.0f} W less under this load"
     if fed_now > fed:
         saved = f"the power feeds {fed_now} boards instead of {fed}"
     return Change(

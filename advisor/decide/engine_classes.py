@@ -1,22 +1,34 @@
 """Model classes of engines in decisions: which candidates they exclude, and what an answer says about them."""
 
 from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.architectures import (
     ClassSupport,
     class_support,
     class_words,
+    files_in_words,
     last_release_with,
     needs_repository_code,
     plugin_of,
 )
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.engines import all_engines, plans_on
+from advisor.catalog.models import all_ids
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.decide.reason import ArchitectureNotInEngine, NoAnswerError, NotSupported, UnsureClass
+from advisor.decide.reason import (
+    ArchitectureNotInEngine,
+    FilesNotLoaded,
+    NoAnswerError,
+    NotSupported,
+    UnsureClass,
+)
 from advisor.simulator.deployment import Deployment
+
+_MOST_NAMED: Final = 3
+"""Number of the newest accelerators that a way out names."""
 
 
 def support_of(deployment: Deployment) -> ClassSupport:
@@ -32,6 +44,7 @@ def check_classes(model: Model, engines: Iterable[Engine], chips: Iterable[Accel
     """
     engines = tuple(engines)
     chips = tuple(chips)
+    _check_files(model, engines, chips)
     used = _used_engines(engines)
     found = [(engine, class_support(engine, model)) for engine in engines if engine.id in used]
     if not found or not all(one.is_refused for _, one in found):
@@ -50,6 +63,45 @@ def check_classes(model: Model, engines: Iterable[Engine], chips: Iterable[Accel
         fix=f"--engine {' or '.join(able)}" if able else "another --model",
         reasons=(ArchitectureNotInEngine(why),),
     )
+
+
+def _check_files(model: Model, engines: Sequence[Engine], chips: Sequence[Accelerator]) -> None:
+    """Refuse a question none of whose engines loads the checkpoint's files on hardware that it names.
+
+    Raises: NoAnswerError: none does.
+    """
+    loaders = [engine for engine in engines if model.file_format in engine.file_formats]
+    if not model.file_format or any(_is_planned(one, _used_engines(engines), chips) for one in loaders):
+        return
+    why = files_in_words(model.file_format)
+    on = f" on {', '.join(chip.id for chip in chips)}" if chips else ""
+    raise NoAnswerError(
+        f"no engine that is searched loads {model.checkpoint or model.name}{on}",
+        why=why,
+        fix=way_out(model),
+        reasons=(FilesNotLoaded(why),),
+    )
+
+
+def way_out(model: Model) -> str:
+    """Return what helps where no engine on the hardware in question loads a checkpoint's files."""
+    loaders = [engine for engine in all_engines() if model.file_format in engine.file_formats]
+    chips = sorted(
+        (
+            chip
+            for chip in all_accelerators()
+            for engine in loaders
+            if plans_on(engine, chip) and chip.released
+        ),
+        key=lambda chip: chip.released,
+        reverse=True,
+    )
+    other = f"--model {model.id}" if model.id in all_ids() else "a checkpoint of the model in another format"
+    newest = ", ".join(chip.id for chip in chips[:_MOST_NAMED])
+    if newest:
+        return f"{other}, or an accelerator that {loaders[0].name} runs on, as {newest}"
+    stated = f"; advisor simulate serve --engine {loaders[0].id} takes it as stated" if loaders else ""
+    return f"{other}{stated}"
 
 
 def _is_planned(engine: Engine, used: Container[str], chips: Sequence[Accelerator]) -> bool:
@@ -99,8 +151,9 @@ def check_windows(
 
 def refusal(
     model: Model, engines: Iterable[Engine], accelerator: Accelerator
-) -> ArchitectureNotInEngine | None:
-    """Return the reason if every engine that runs on an accelerator refuses the class of a model; else None."""
+) -> ArchitectureNotInEngine | FilesNotLoaded | None:
+    """Return the reason if every engine that runs on an accelerator refuses the class of a model or its files; else
+    None."""
     found = [
         (engine, class_support(engine, model, accelerator))
         for engine in engines
@@ -108,6 +161,8 @@ def refusal(
     ]
     if not found or not all(one.is_refused for _, one in found):
         return None
+    if all(one.file_format for _, one in found):
+        return FilesNotLoaded(files_in_words(model.file_format))
     return ArchitectureNotInEngine("; ".join(class_words(one, engine.name) for engine, one in found))
 
 

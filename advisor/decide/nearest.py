@@ -2,14 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.engines import weight_formats
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
-from advisor.decide.offers import find_wider_limit
+from advisor.decide.offers import sold_values
 from advisor.decide.purchase import Demand, budget_option, smallest_budget
 from advisor.decide.ranking import judge_purchase
 from advisor.decide.reason import NoKernels
@@ -22,13 +22,15 @@ LIMITS: Final = {
     "--engine": "engines",
     "--gpu": "accelerators",
     "--provider": "providers",
-    "--region": "regions",
-    "--residency": "countries",
     "--max-price-age": "max_price_age_days",
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
+    "--region": "regions",
+    "--residency": "countries",
 }
-"""Fields of the constraints by the options that set them."""
+"""Fields of the constraints by the options that set them, the one to give up first before the others."""
+_LAWS: Final = ("--region", "--residency")
+"""Limits that may be law or contract for a user, as the tenancy is: they are given up after money and latency."""
 _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
 and costs four searches."""
@@ -179,8 +181,9 @@ def _changes(
         yield ChangedQuestion(f"--precision {fewest}", smaller)
     looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
-        yield looser
-        if smaller is not None:
+        if _is_held(scenario, model, engines):
+            yield looser
+        if smaller is not None and _is_held(smaller, model, engines):
             yield LooserLimits(f"--precision {fewest} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
@@ -198,21 +201,41 @@ def _changes(
         narrower = scenario.with_limits(precisions=(served,))
         yield ChangedQuestion(f"--precision {served}", narrower)
         yield LooserLimits(f"--precision {served} ", narrower, (("ttft", "e2e"), _ALL_METRICS))
-    elsewhere = find_wider_limit(limits, scenario.as_of)
-    for option, field in stated_limits(limits):
-        usual = Constraints.model_fields[field].get_default()
-        yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
-    if elsewhere is not None and elsewhere.values:
-        told = f"{elsewhere.option} {','.join(elsewhere.values)}"
-        yield ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))
+    if not limits.own:
+        yield from _wider(scenario, "--term", "terms")
+    yield from _without_limit(scenario, are_laws=False)
     if not limits.own:
         yield looser
+        yield from _wider(scenario, "--tenancy", "tenancies")
+    yield from _without_limit(scenario, are_laws=True)
     if limits.own:  # what is there is given up last
         if limits.engines:
             other = scenario.with_limits(engines=Constraints.model_fields["engines"].get_default())
             yield LooserLimits("drop --engine, with ", other, (("ttft", "e2e"), _ALL_METRICS))
         free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
         yield ChangedQuestion("drop --own", free)
+
+
+def _wider(
+    scenario: Scenario, option: str, field: Literal["terms", "tenancies"]
+) -> Iterator[ChangedQuestion]:
+    """Yield the question with all values of a limit at which something is for sale, where it lacks one: on demand alone
+    before terms that bind."""
+    limits = scenario.constraints
+    sold = sold_values(limits, scenario.as_of, field)
+    usual = tuple(value for value in sold if value in Constraints.model_fields[field].get_default())
+    for values in dict.fromkeys((usual, sold)):
+        if values and not set(values) <= set(getattr(limits, field)):
+            typed = ",".join(value.replace("_", "-") for value in values)
+            yield ChangedQuestion(f"{option} {typed}", scenario.with_limits(**{field: values}))
+
+
+def _without_limit(scenario: Scenario, *, are_laws: bool) -> Iterator[ChangedQuestion]:
+    """Yield the question without one of its limits each: those that may be law for the user, or the others."""
+    for option, field in stated_limits(scenario.constraints):
+        if (option in _LAWS) is are_laws:
+            usual = Constraints.model_fields[field].get_default()
+            yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
 
 
 def stated_limits(limits: Constraints) -> Iterator[tuple[str, str]]:
@@ -294,6 +317,17 @@ def _served_formats(scenario: Scenario, model: Model, engines: tuple[Engine, ...
     names = [name for _, name in limits.own] or limits.accelerators
     found = (candidates_within(scenario, accelerator_catalog.by_id(name), model, engines) for name in names)
     yield from dict.fromkeys(why.nearest for _, why in found if isinstance(why, NoKernels) and why.nearest)
+
+
+def _is_held(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> bool:
+    """Whether owned accelerators of one kind may hold a replica, so that longer limits may help; true of several kinds,
+    which may hold one together."""
+    owned = scenario.constraints.own
+    if len(owned) != 1:
+        return True
+    count, name = owned[0]
+    found, _ = candidates_within(scenario, accelerator_catalog.by_id(name), model, engines)
+    return any(each.deployment.accelerators_per_replica <= count for each in found)
 
 
 def _needed_accelerators(

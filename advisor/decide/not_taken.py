@@ -7,6 +7,7 @@ from advisor.catalog import engines as engine_catalog
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.decide.candidates import candidates_within
 from advisor.decide.decision import NotTaken
+from advisor.decide.drawn_power import with_drawn_fraction
 from advisor.decide.offers import offers_by_accelerator
 from advisor.decide.option import Offer, Option, SharedPurchase
 from advisor.decide.race import Race
@@ -25,15 +26,16 @@ from advisor.decide.scenario import Constraints, Scenario
 
 
 def providers_not_taken(
-    constraints: Constraints, as_of: datetime.date, options: Sequence[Option]
+    constraints: Constraints, as_of: datetime.date, options: Sequence[Option], safe_pick: Option | None
 ) -> tuple[NotTaken, ...]:
-    """Return the providers that a question names and from which no option rents."""
+    """Return the providers that a question names and from which neither an option nor the safe pick rents, which may be
+    below the list."""
     if not constraints.providers or constraints.own:
         return ()
     offers = offers_by_accelerator(constraints, as_of, constraints.regions)
     taken = {
         each.machine.accelerator: each.offer
-        for option in reversed(options)
+        for option in reversed((*options, *([safe_pick] if safe_pick else [])))
         for each in _purchases_of(option)
         if each.offer is not None
     }
@@ -74,10 +76,13 @@ def engines_not_taken(
     model: Model,
     race: Race,
     entries: Sequence[Planned],
+    safe_pick: Option | None,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[NotTaken, ...]:
-    """Return the engines that a question names and that no entry runs."""
+    """Return the engines that a question names and that neither an entry nor the safe pick runs."""
     taken = {plan.found.candidate.deployment.engine.id for plan in entries}
+    if safe_pick is not None and safe_pick.layout is not None:
+        taken.add(safe_pick.layout.engine)
     left = sorted(set(scenario.constraints.engines) - taken)
     found = []
     for engine in left:
@@ -97,7 +102,10 @@ def _against(engine: str, race: Race, rank: int, entry: Planned, first: Planned)
     per = "an hour" if first.demand.kind == "clients" else "per million tokens"
     limit_usd = entry.expected_cost
     measured = (plan for plan in race.others(-1, name) if plan.found.candidate.deployment.engine.id == engine)
+    drawn = entry.found.purchase.drawn_fraction
     if (best := next(measured, None)) is not None:
+        if best.point is None:
+            best = with_drawn_fraction(best, drawn)  # its own boards are taken to draw as much
         if is_tie(chance_cheaper(entry, best)):
             return CostsAsMuch(rank)
         if best.expected_cost < limit_usd:
@@ -108,7 +116,9 @@ def _against(engine: str, race: Race, rank: int, entry: Planned, first: Planned)
         for trial in race.trials.values()
         if trial.accelerator_id == name and trial.candidate.deployment.engine.id == engine
     ]
-    floors = [trial.floors[2 * (len(race.demands) - 1)] for trial in trials if trial.progress != "closed"]
+    floors = [
+        drawn * trial.floors[2 * (len(race.demands) - 1)] for trial in trials if trial.progress != "closed"
+    ]
     if floors:
         return CostsMore(max(limit_usd, min(floors)), limit_usd, rank, is_bound=True, per=per)
     return next((trial.reason for trial in trials if trial.reason is not None), None)

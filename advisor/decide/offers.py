@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
@@ -42,15 +42,6 @@ ROUNDING: Final = 1e-9
 COUNTRY_LETTERS = 2
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
-_LIMITS: Final = {
-    "--tenancy": "tenancies",
-    "--term": "terms",
-    "--max-price-age": "max_price_age_days",
-    "--region": "regions",
-    "--residency": "countries",
-    "--provider": "providers",
-}
-"""Options that leave offers out, the one to loosen first before the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +185,7 @@ def owned_offers(
     power_budget_w: float | None = None,
     *,
     may_be_none: bool = False,
-    regions: Sequence[str] = (),
+    places: Sequence[str] = (),
 ) -> dict[str, tuple[Price, ...]]:
     """Return the owned accelerators by id: of each kind as many as the power budget feeds.
 
@@ -204,7 +195,7 @@ def owned_offers(
     for count, name in own:
         fed = count_within_power(power_budget_w, count, accelerators[name], as_of)
         if fed:
-            offer = owned_offer(fed, accelerators[name], as_of, regions)
+            offer = owned_offer(fed, accelerators[name], as_of, places)
             offer = offer.model_copy(update={"max_quantity": count})
             found[name] = (*found.get(name, ()), offer)
     if found or power_budget_w is None or may_be_none:
@@ -243,26 +234,26 @@ def offers_under_limit(
     own = [each for each in constraints.own if each[1] == accelerator.id]
     limit_w = constraints.power_budget_w
     named = {accelerator.id: accelerator}
-    found = owned_offers(own, named, as_of, limit_w, may_be_none=True, regions=constraints.regions)
+    found = owned_offers(own, named, as_of, limit_w, may_be_none=True, places=constraints.home_places)
     return found.get(accelerator.id, ())
 
 
-def local_ownership(regions: Sequence[str], as_of: datetime.date) -> Ownership:
-    """Return the catalog's figures of ownership, with the tariff of the first of these places that has one."""
-    home = home_region(regions)
+def local_ownership(places: Sequence[str], as_of: datetime.date) -> Ownership:
+    """Return the catalog's figures of ownership, with the tariff of these places, or the mean of theirs."""
+    home = home_region(places)
     known = ownership(as_of)
     return known if home is None else known.with_electricity_of(home)
 
 
 def owned_offer(
-    count: int, accelerator: Accelerator, as_of: datetime.date, regions: Sequence[str] = ()
+    count: int, accelerator: Accelerator, as_of: datetime.date, places: Sequence[str] = ()
 ) -> Price:
-    """Hardware that is already there, at the price of its electricity in the first of these places.
+    """Hardware that is already there, at the price of its electricity in these places.
 
     Assumes: board power at its limit.
     Source: own definition; hosts, cooling and tariff as in catalog.ownership.
     """
-    known = local_ownership(regions, as_of)
+    known = local_ownership(places, as_of)
     usd_per_hour = known.energy_usd_per_hour(count * (accelerator.tdp_w or 0.0))
     return Price(
         provider=OWN,
@@ -436,39 +427,38 @@ def market(
         return offers_by_accelerator(constraints, as_of, constraints.regions), chips
     limit_w = constraints.power_budget_w
     found = owned_offers(
-        constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less, regions=constraints.regions
+        constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less, places=constraints.home_places
     )
     return found, chips
 
 
-@dataclass(frozen=True, slots=True)
-class WiderLimit:
-    """One limit of a question, loosened until something is for sale."""
+def sold_values(
+    constraints: Constraints, as_of: datetime.date, field: Literal["terms", "tenancies"]
+) -> tuple[str, ...]:
+    """Return the terms, or the tenancies, at which something is for sale within the other limits."""
+    everything = get_args(Term) if field == "terms" else get_args(Tenancy)
+    loose = constraints.model_copy(update={field: everything})
+    sold = offers_by_accelerator(loose, as_of, loose.regions).values()
+    prices = (price for found in sold for price in found)
+    return tuple(sorted({price.term if field == "terms" else price.tenancy for price in prices}))
 
-    option: str
-    """Option as it is typed, such as --term."""
-    field: str
-    """Field of the option in the constraints."""
-    values: tuple[str, ...]
-    """Values to type instead; empty to leave the option out."""
 
-
-def find_wider_limit(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
-    """The first limit without which something is for sale that is not now; None where none helps."""
-    everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
-    for option, field in _LIMITS.items():
-        wider = (
-            Constraints.model_fields[field].get_default() if field not in everything else everything[field]
-        )
-        loose = constraints.model_copy(update={field: wider})
-        offers = offers_by_accelerator(loose, as_of, loose.regions)
-        if offers and field not in everything:
-            return WiderLimit(option, field, ())
-        if offers:
-            sold = (price for found in offers.values() for price in found)
-            values = {price.tenancy if field == "tenancies" else price.term for price in sold}
-            return WiderLimit(option, field, tuple(sorted(values)))
-    return None
+def placeless_note(constraints: Constraints, as_of: datetime.date) -> str:
+    """Return how many prices of the terms of a question state no place, where the question asks for one and none is
+    there; empty where all do, or where nothing is for sale anywhere."""
+    if not constraints.countries:
+        return ""
+    anywhere = constraints.model_copy(update={"countries": ()})
+    sold = offers_by_accelerator(anywhere, as_of).values()
+    prices = [price for found in sold for price in found]
+    unknown = sum(not price.country for price in prices)
+    if not unknown or any(price.country in constraints.countries for price in prices):
+        return ""
+    terms = ", ".join(term.replace("_", "-") for term in constraints.terms)
+    return (
+        f"{unknown} of {len(prices)} prices of the term {terms} state no place: where they stand, nothing shows that "
+        "they keep --residency"
+    )
 
 
 def seller_words(offer: Offer) -> str:

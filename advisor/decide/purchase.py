@@ -61,11 +61,14 @@ class Purchase:
     cost: float
     """Cost that a search minimises: of a load dollars per million tokens; of a budget the whole budget over the tokens
     served, spent or not; of clients dollars per hour, since a faster deployment gives them no more work to bring."""
+    drawn_fraction: float = 1.0
+    """Power that own boards draw over their rated power, by which their electricity is paid; 1 before that is known,
+    and for what is rented."""
 
     @property
     def usd_per_hour(self) -> float:
         """Price of the units [USD/h]."""
-        return self.num_units * self.placement.usd_per_unit_hour
+        return self.num_units * self.placement.usd_per_unit_hour * self.drawn_fraction
 
     @property
     def used_fraction(self) -> float:

@@ -20,6 +20,7 @@ from advisor.catalog.schema import Model
 from advisor.decide.bounds import slow_alone, surface_requests_per_s, too_long_a_prompt
 from advisor.decide.candidates import batch_variants
 from advisor.decide.certainty import chance_within, tighten
+from advisor.decide.drawn_power import pay_as_drawn
 from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import percentile_s, strain
@@ -314,7 +315,9 @@ class Race:
         return None
 
     def _as_is(self, plan: Planned) -> Planned:
-        """Return a plan as sure as what it shows; without a planning point it shows its full load."""
+        """Return a plan as sure as what it shows, own boards paid by what they draw there; without a planning point it
+        shows its full load."""
+        plan = pay_as_drawn(self.scenario, plan)
         within = chance_within(plan.found, plan.result, self.scenario.objectives)
         return plan if within >= plan.chance else replace(plan, chance=within)
 
@@ -850,11 +853,11 @@ def settle(scenario: Scenario, plan: Planned) -> Planned | None:
 
 
 def _showing(scenario: Scenario, plan: Planned, point: PlanningPoint) -> Planned:
-    """Return a plan with a run of it, and the chance that its latencies leave; clients are served as fast as they are
-    there, which decides what a token costs, and not what the search compares."""
+    """Return a plan with a run of it, the chance that its latencies leave, and own boards paid by what they draw there;
+    clients are served as fast as they are there, which decides what a token costs, and not what the search compares."""
     result = point.result
     chance = min(plan.chance, chance_within(plan.found, result, scenario.objectives))
-    plan = replace(plan, chance=chance, result=result, point=point)
+    plan = pay_as_drawn(scenario, replace(plan, chance=chance, result=result, point=point))
     if plan.demand.kind != "clients":
         return plan
     bought = plan.found.purchase

@@ -20,6 +20,8 @@ from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
+from advisor.simulator.collectives.topology import UsualNetwork
+from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.intervals import LEVEL_80, LEVELS, factors, pair_class, pair_errors, prediction_class
 from advisor.simulator.quantity import Z80
 from advisor.simulator.serving import ServingResult
@@ -77,6 +79,25 @@ class Planned:
         exists, and its price is firm."""
         price = self.found.purchase.placement.price
         return self.is_measured and is_firm(price, self.price_spread)
+
+    @property
+    def network(self) -> UsualNetwork | None:
+        """Network between machines that carries caches from one pool to the other; None without such pools."""
+        fleet = self.found.fleet
+        served = None if fleet is None else fleet.served
+        return served.network if isinstance(served, DisaggregatedModel) else None
+
+    @property
+    def may_lack_network(self) -> bool:
+        """Whether pools need a network that the machines may not have: parts of nodes, or of one accelerator."""
+        fleet = self.found.fleet
+        if fleet is None or self.network is None:
+            return False
+        sizes = (
+            (part.placement.price.num_accelerators, part.candidate.deployment.accelerator.node_size)
+            for part in fleet.parts
+        )
+        return not self.network.is_stated or any(node == 1 or number % node for number, node in sizes)
 
     @property
     def is_measured(self) -> bool:

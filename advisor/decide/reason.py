@@ -96,6 +96,12 @@ class ArchitectureNotInEngine(StatedReason):
     code: ClassVar[str] = "architecture_not_in_engine"
 
 
+class FilesNotLoaded(StatedReason):
+    """No engine that runs on an accelerator loads the files of a checkpoint."""
+
+    code: ClassVar[str] = "files_not_loaded"
+
+
 class UnsureClass(StatedReason):
     """No source says that an engine has the class of a model itself, which the predicted speed assumes."""
 
@@ -166,6 +172,23 @@ class AsksMore(Reason):
         if self.usd > self.taken_usd:
             return f"{asks}, against ${self.taken_usd:,.2f} at {self.taken_from}"
         return f"{asks}, but the age of that price or its whole units make it cost more than at {self.taken_from}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEnded(Reason):
+    """A provider's API, or the model there, no longer answers, although price lists still have its rows."""
+
+    ended_on: str
+    """First day without it, as ISO 8601."""
+    model: str
+    """Model that the provider took away; empty where the whole service ended."""
+    url: str
+    code: ClassVar[str] = "service_ended"
+
+    @property
+    def text(self) -> str:
+        what = f"{self.model} there" if self.model else "the service"
+        return f"{what} ended on {self.ended_on}; its listed price is left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,6 +551,24 @@ class UnsurePrice(Reason):
     def text(self) -> str:
         age = "undated" if self.age_days is None else f"{self.age_days} days old"
         return f"{self.kind.replace('_', ' ')} price of {self.tenancy} hardware, {age}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByContract(Reason):
+    """The cluster is larger than any that a provider sells at its list price."""
+
+    provider: str
+    num_accelerators: int
+    most: int
+    """Most accelerators that the provider's page sells without a contract."""
+    code: ClassVar[str] = "by_contract"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"{self.num_accelerators:,} accelerators are more than the {self.most:,} that are sold at list prices: ask "
+            f"{self.provider} for a contract, its price and its start"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,18 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
+from advisor.decide.main_memory import main_memory_hint
 from advisor.decide.nearest import loosen_limits, nearest_question, stated_limits
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
-from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
+from advisor.decide.offers import (
+    OWN,
+    Placement,
+    market,
+    named_accelerators,
+    place_note,
+    placeless_note,
+    stale_price_warnings,
+)
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
@@ -53,6 +62,7 @@ from advisor.decide.reason import (
     NothingCarries,
     NotSupported,
     Reason,
+    TooFewOwned,
     TooLate,
     most_common,
 )
@@ -363,8 +373,8 @@ def build_shortlist(done: Search) -> Shortlist:
     rejected = _rejected_accelerators(done, entries, scenario.top)
     shown = entries[: scenario.top]
     not_taken = (
-        *providers_not_taken(scenario.constraints, scenario.as_of, options[: scenario.top]),
-        *engines_not_taken(scenario, done.model, race, shown, done.accelerators),
+        *providers_not_taken(scenario.constraints, scenario.as_of, options[: scenario.top], safe_pick),
+        *engines_not_taken(scenario, done.model, race, shown, safe_pick, done.accelerators),
     )
     return Shortlist(entries, options, safe_pick, rejected, not_taken, fleets)
 
@@ -374,6 +384,9 @@ def _ranking(done: Search, top: int) -> tuple[list[Planned], list[Planned]]:
     several kinds; and those fleets, shown or not."""
     entries = done.race.entries(-1, top)
     fleets = _fleets(done, entries)
+    if done.scenario.levers == ("auto",):
+        # Nobody who did not ask for pools is sent to look for a network that they need.
+        fleets = [each for each in fleets if not each.may_lack_network]
     if done.scenario.constraints.own and done.scenario.levers == ("auto",):
         # On boards that are there they save electricity alone, which is not worth a doubt.
         fleets = [each for each in fleets if each.holds == "likely"]
@@ -443,6 +456,7 @@ def _build_decision(
             *owned_note(scenario),
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
+            *_network_notes(order),
             *idle_notes(options),
             *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
@@ -461,6 +475,16 @@ def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ..
         return ()
     note = place_note(limits, scenario.as_of, sorted(providers), limits.regions)
     return (note,) if note else ()
+
+
+def _network_notes(order: Sequence[Planned]) -> tuple[str, ...]:
+    """Return a note for each option whose pools send caches to each other over a network between machines."""
+    return tuple(
+        f"the pools of option {rank} send caches from machine to machine ({plan.network.words}): ask whether "
+        f"{plan.found.purchase.placement.price.provider} joins them so; advisor simulate serve --network shows another"
+        for rank, plan in enumerate(order, start=1)
+        if plan.network is not None
+    )
 
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
@@ -674,6 +698,9 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     order = entries[:top]
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
+    # Own boards that were not run at a planning point are taken to draw as much of their rated power as the last
+    # option's.
+    drawn = order[-1].found.purchase.drawn_fraction
     race = done.race
     # Of equal bills a surer deployment is the entry; what its accelerator could cost is the least of all.
     known = {
@@ -690,18 +717,15 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
         if name in shown_ids:
             continue
         measured = race.others(-1, name)
-        floor = race.floor(-1, name)
+        floor = drawn * race.floor(-1, name)
         if name in known:
             dearer.append((known[name], name, False))
         elif measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            least = (
-                measured[0].expected_cost
-                if is_settled
-                else max(min(measured[0].expected_cost, floor), proven)
-            )
+            cost = measured[0].expected_cost * (drawn if measured[0].point is None else 1.0)
+            least = cost if is_settled else max(min(cost, floor), proven)
             dearer.append((least, name, not is_settled))
-        elif (least := race.open_floor(-1, name)) < float("inf"):
+        elif (least := drawn * race.open_floor(-1, name)) < float("inf"):
             dearer.append((max(least, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
@@ -772,12 +796,18 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     within = "" if is_refused else f" within {scenario.objectives.words}"
     is_sold = bool(done.offers) or bool(scenario.constraints.own)
     loosen = _limits_to_loosen(scenario, reasons, is_sold=is_sold)
+    is_too_large = bool(reasons) and all(isinstance(reason, TooFewOwned) for reason in reasons)
+    in_host = main_memory_hint(scenario, model) if is_too_large else ""
+    if is_too_large:
+        loosen = "a smaller --model or --precision, or more --own"
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else loosen),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
-        else window_note,
+        else in_host
+        or window_note
+        or ("" if done.offers else placeless_note(scenario.constraints, scenario.as_of)),
         reasons=tuple(reason for reason, _ in common),
     )

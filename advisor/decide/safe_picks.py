@@ -135,7 +135,7 @@ def safe_pick_words(
         words = [
             f"the safe pick is {_machine_and_cost(safe_pick)}, which costs {plain_number(ratio)} times as much as 1"
             if ratio <= MOST_FOR_SAFETY
-            else no_safe_pick_near(ratio)
+            else no_safe_pick_near(_machine_and_cost(safe_pick), ratio)
         ]
     else:
         words = [f"no option is a safe pick: {_doubt(first)[1]} 1 first"]
@@ -153,9 +153,12 @@ def safe_pick_words(
     return f"{'; '.join(words)}."
 
 
-def no_safe_pick_near(ratio: float) -> str:
+def no_safe_pick_near(words: str, ratio: float) -> str:
     """Return the words for a safe pick that costs `ratio` times as much as the first option: too much to be one."""
-    return f"no option near the cost of 1 is a safe pick: the next costs {plain_number(ratio)} times as much"
+    return (
+        f"no option near the cost of 1 is a safe pick: the cheapest that is, {words}, costs {plain_number(ratio)} "
+        "times as much as 1"
+    )
 
 
 def _saving(what: str, option: Ranked) -> str:

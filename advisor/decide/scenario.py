@@ -238,6 +238,12 @@ class Constraints(Market):
     """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
     max_accelerators: int = Field(default=64, ge=1)
 
+    @property
+    def home_places(self) -> tuple[str, ...]:
+        """Regions or countries in which machines of one's own stand: those of the question, or else where data must
+        stay; empty where it names neither."""
+        return self.regions or self.countries
+
     def engines_of(self, known: Iterable[Engine]) -> tuple[Engine, ...]:
         """Return the engines that may be used, each with the release that the user named."""
         return tuple(

@@ -12,6 +12,7 @@ from advisor.catalog.units import GB, plain_number
 from advisor.decide.bounds import PEAK_KEYS, bottleneck_of
 from advisor.decide.certainty import latencies_of
 from advisor.decide.decision import Rung
+from advisor.decide.drawn_power import power_of
 from advisor.decide.engine_classes import doubt_of
 from advisor.decide.levers import LEVERS, lacks_head
 from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_words
@@ -31,11 +32,10 @@ from advisor.decide.starting import (
     parts_of,
     simulate_args,
 )
-from advisor.decide.trial import FleetPart, Found
+from advisor.decide.trial import Found
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.intervals import with_interval
-from advisor.simulator.power import board_power_w, serving_power_w
-from advisor.simulator.quantity import Basis, Quantity, weakest
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.surface import decode_breakdown_s
 
@@ -205,56 +205,6 @@ def _expected_usd_per_million_tokens(plan: Planned) -> float:
     return plan.expected_cost / bought.cost * bought.usd_per_million_tokens
 
 
-def power_of(plan: Planned) -> Quantity | None:
-    """Mean power of all boards that are paid for, those on which nothing runs included [W]; None where no source states
-    what one draws.
-
-    Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which
-    nothing runs are switched off; unlike boards are as busy as all together.
-    """
-    found = plan.found
-    if found.fleet is not None and len({part.accelerator_id for part in found.fleet.parts}) > 1:
-        return _power_of_parts(plan, found.fleet.parts)
-    bought = plan.found.purchase
-    chip = found.candidate.deployment.accelerator
-    drawn = serving_power_w(plan.result, found.replica)
-    idle = board_power_w(chip, "unloaded")
-    if drawn is None or idle is None:
-        return None
-    num_boards = busy = bought.num_units * bought.placement.accelerators_per_unit
-    if found.fleet is None:
-        busy = bought.num_replicas * found.candidate.deployment.accelerators_per_replica
-    rest = max(0, num_boards - busy)
-    return Quantity(
-        busy * drawn.value + rest * idle.value,
-        busy * drawn.low + rest * idle.low,
-        busy * drawn.high + rest * idle.high,
-        weakest(drawn.basis, idle.basis),
-    )
-
-
-def _power_of_parts(plan: Planned, parts: Sequence[FleetPart]) -> Quantity | None:
-    """Mean power of unlike boards together [W]; None where no source states what one of them draws."""
-    whole: Quantity | None = None
-    for part in parts:
-        drawn = serving_power_w(plan.result, part.replica)
-        if drawn is None:
-            return None
-        of_part = drawn.scale(float(part.num_units * part.placement.accelerators_per_unit))
-        whole = of_part if whole is None else _sum(whole, of_part)
-    return whole
-
-
-def _sum(first: Quantity, other: Quantity) -> Quantity:
-    """The sum of two quantities whose errors go together."""
-    return Quantity(
-        first.value + other.value,
-        first.low + other.low,
-        first.high + other.high,
-        weakest(first.basis, other.basis),
-    )
-
-
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
     """The answer in a sentence; of a ladder its smallest and its cheapest load."""
     if not ladder:
@@ -263,12 +213,26 @@ def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[
     assert first is not None
     assert first.option is not None
     usd = option.served.usd_per_million_tokens.value
+    less = _carries_less_for_less(first.option, option)
     if first.clients:
         many = f"for {ladder[-1].clients} at ${plain_number(usd)} per million tokens"
-        return f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}"
+        return (
+            f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}{less}"
+        )
     small = f"for {first.rate_per_s:g} requests/s {_deal(first.option)}"
     cheapest = f"at {option.served.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${plain_number(usd)}: {_deal(option)}"
+    return f"{model.name}: {small}; {cheapest}, ${plain_number(usd)}: {_deal(option)}{less}"
+
+
+def _carries_less_for_less(small: Option, large: Option) -> str:
+    """Return the clause that the option of the larger load costs less an hour, and why the smaller load has another;
+    empty where it costs more."""
+    if large.bill.machines_usd_per_hour >= small.bill.machines_usd_per_hour:
+        return ""
+    old = large.offer
+    if old is None or old.age_days is None:
+        return ", which also carries the smaller load"
+    return f", which also carries the smaller load if its price of {old.age_days} days ago still stands"
 
 
 def _load_words(option: Option, scenario: Scenario) -> str:
@@ -318,13 +282,14 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     """Return the note on the costs that owned hardware is charged; empty without owned hardware."""
     if not scenario.constraints.own:
         return ()
-    known = local_ownership(scenario.constraints.regions, scenario.as_of)
+    known = local_ownership(scenario.constraints.home_places, scenario.as_of)
     tariff = plain_number(known.value("electricity_usd_per_kwh"), 4)
     pue = plain_number(known.value("pue"))
     hosts = plain_number(known.value("system_power_factor"))
     return (
         f"own hardware is charged its electricity only: {tariff} USD/kWh, {hosts} times its boards with hosts, "
-        f"PUE {pue}; boards on which nothing runs are taken as switched off; advisor cost adds the purchase",
+        f"PUE {pue}, at the power that boards draw under the load; those on which nothing runs are taken as switched "
+        "off; advisor cost adds the purchase",
     )
 
 

@@ -264,7 +264,7 @@ def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Opti
         machine=machine,
         layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len, scenario.constraints),
         offer=offer_of(way.price, scenario.as_of),
-        bill=machines_bill(way.price, usd_per_hour),
+        bill=machines_bill(way.price, usd_per_hour * plan.found.purchase.drawn_fraction),
         performance=None,
         launch=launch_of(part.candidate, scenario, machine, part.role),
         levers=levers_of(part.candidate, scenario),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog import models as model_catalog
-from advisor.catalog.api_prices import api_prices_as_of, priced_models
+from advisor.catalog.api_prices import api_prices_as_of, endings_of, priced_models
 from advisor.catalog.engines import all_engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import Ownership, purchase_price
@@ -101,6 +101,12 @@ def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, 
     model = model_catalog.get(scenario.model)[0]
     alike = models_alike(model, priced_models())
     prices = api_prices_as_of(scenario.as_of, alike, providers=[platform.service])
+    ended = endings_of(scenario.as_of, alike, providers=[platform.service])
+    if not prices and ended:
+        what = (
+            f"{ended[0].model} at {platform.service}" if ended[0].model else f"the API of {platform.service}"
+        )
+        return None, _Gap(f"{what} ended on {ended[0].ended_on.isoformat()}")
     if not prices:
         return None, _Gap(f"{platform.name} lists neither {model.id} nor a model with the same layers")
     tokens = tokens_of(scenario.traffic)

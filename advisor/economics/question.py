@@ -30,6 +30,10 @@ class CostQuestion(Record):
     assumptions_file: Path | None = None
     purchase_usd: float | None = Field(default=None, gt=0)
     """The user's own price of one accelerator of the hardware to own."""
+    years: float | None = Field(default=None, gt=0)
+    """Years until owned hardware is sold, as the user says; None for the catalog's."""
+    electricity_usd_per_kwh: float | None = Field(default=None, ge=0)
+    """Tariff where owned hardware stands [USD/kWh], as the user says; None for the catalog's for the place."""
 
     @model_validator(mode="after")
     def _is_about_one_load(self) -> Self:

@@ -2,21 +2,23 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.catalog import accelerators
-from advisor.catalog.api_prices import api_prices_as_of, priced_models
+from advisor.catalog.api_prices import api_prices_as_of, endings_of, priced_models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import USER, Ownership, ownership, purchase_price
-from advisor.catalog.regions import DEFAULT_REGION, get_region, home_region, region_of_offer
+from advisor.catalog.regions import DEFAULT_REGION, get_region, home_region, region_of_offer, regions_among
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from advisor.decide.changes import compare_first
+from advisor.decide.decision import NotTaken
 from advisor.decide.effort import SHOW_WORK, limit_effort
 from advisor.decide.offers import owned_offers
 from advisor.decide.race import WIDTH, Report
+from advisor.decide.reason import ServiceEnded
 from advisor.decide.recommend import Shortlist, build_shortlist, search_scenario
 from advisor.decide.served_option import tight_memory_notes
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
@@ -72,7 +74,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
         limits = _power_limits(owned, owned_note, question, known)
         loads = load_points(question, rented[0])
     owned_rows = tuple(each.row for each in owned)
-    apis, api_note = _apis(question, done.model)
+    apis, ended, api_note = _apis(question, done.model)
     tokens_per_day = question.volume or rows[0].tokens_per_day
     tight = tight_memory_notes(found.options[: question.scenario.top])
     fleets = fleet_costs(question, rented, known)
@@ -94,10 +96,10 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
         sensitivity=rented_swings(rented[0]),
         owned_sensitivity=owned_swings(owned[0], known) if owned else (),
         break_even=break_evens(rows, owned_rows, apis),
-        carbon=_carbon(rows[0], home, tokens_per_day),
+        carbon=_carbon(rows[0], home, question.scenario.constraints.home_places, tokens_per_day),
         method=METHOD,
         rejected=found.rejected,
-        not_taken=found.not_taken,
+        not_taken=(*found.not_taken, *ended),
         counts=done.counts(time.perf_counter() - started),
         volume=_volume(question, rows[0]),
         notes=tuple(filter(None, (*done.notes, home_note, tariff_note, api_note, owned_note, *tight))),
@@ -132,16 +134,18 @@ def _price_rented(found: Shortlist, question: CostQuestion, known: Ownership) ->
 
 
 def home_of(question: CostQuestion) -> tuple[Region, str]:
-    """Return the grid on which machines of one's own stand, and a note where the question names another place."""
-    limits = question.scenario.constraints
-    names = limits.regions
-    found = home_region(names or limits.countries[:1])
-    home = get_region(DEFAULT_REGION)[0]
-    if not names and len(limits.countries) > 1:
+    """Return the grid on which machines of one's own stand, and a note where it is that of several places, or where no
+    source states that of the named one."""
+    names = question.scenario.constraints.home_places
+    found = home_region(names)
+    places = [place.name for place in regions_among(names)]
+    if found is not None and len(places) > 1 and question.electricity_usd_per_kwh is None:
+        shown = ", ".join(places)
         return (
-            home,
-            f"machines of one's own are charged the electricity of {home.name}: --region says where they stand",
+            found,
+            f"machines of one's own are charged the mean electricity of {shown}: --electricity says another",
         )
+    home = get_region(DEFAULT_REGION)[0]
     if found is not None or not names:
         return found or home, ""
     return home, f"no source states the grid of {names[0]}: carbon and electricity are those of {home.name}"
@@ -154,13 +158,18 @@ def _ownership_at(question: CostQuestion, home: Region) -> tuple[Ownership, str]
     """
     known = ownership(question.scenario.as_of, question.assumptions_file)
     note = ""
-    if question.scenario.constraints.regions:
+    as_of = question.scenario.as_of
+    if question.years is not None:
+        known = known.with_user_value("life_years", question.years, as_of)
+    if question.electricity_usd_per_kwh is not None:
+        known = known.with_user_value("electricity_usd_per_kwh", question.electricity_usd_per_kwh, as_of)
+    if question.scenario.constraints.home_places:
         before = known.assumptions["electricity_usd_per_kwh"]
         known = known.with_electricity_of(home)
         if home.electricity_usd_per_kwh is None and before.source != USER:
             note = (
                 f"no source states what electricity costs in {home.name}: {before.value:g} USD/kWh is the mean of "
-                "the United States; give electricity_usd_per_kwh with --assumptions"
+                "the United States; --electricity says another"
             )
     if question.own is None:
         return known, note
@@ -229,14 +238,16 @@ def _power_limits(
     return power_limits(owned[0], question, known) if owned else ()
 
 
-def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], str]:
-    """Return list prices of the model, or of one with the same layers, cheapest for this mix first, and a note."""
+def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], tuple[NotTaken, ...], str]:
+    """Return list prices of the model, or of one with the same layers, cheapest for this mix first; providers whose
+    listed service has ended; and a note."""
     if question.apis == ():
-        return (), ""
+        return (), (), ""
     limits = question.scenario.constraints
     has_place = bool(limits.countries or limits.regions)
     if question.apis is None and has_place:
         return (
+            (),
             (),
             "APIs are left out: no source states where they compute; --api NAME takes one whose place you know",
         )
@@ -246,30 +257,48 @@ def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], st
     prices = api_prices_as_of(as_of, alike, providers=question.apis, user_file=question.api_price_file)
     tokens = tokens_of(traffic, traffic.reused_input_tokens / traffic.mean_input_tokens)
     costs = [api_cost(price, tokens, max(0, (as_of - price.observed_on).days)) for price in prices]
-    note = "" if costs else f"no API in the catalog lists {model.id}: --api-price-file adds your own rows"
+    alive = {cost.provider for cost in costs}
+    asked = None if question.apis is None else {name.lower() for name in question.apis}
+    ended = tuple(
+        NotTaken("--api", each.provider, ServiceEnded(each.ended_on.isoformat(), each.model, each.url))
+        for each in endings_of(as_of, alike)
+        if each.provider not in alive and (asked is None or each.provider in asked)
+    )
+    note = (
+        ""
+        if costs or ended
+        else f"no API in the catalog lists {model.id}: --api-price-file adds your own rows"
+    )
     if costs and has_place:
         note = f"no source states where {' and '.join(sorted({cost.provider for cost in costs}))} compute: ask them"
-        return _cheapest_apis(costs), note
+        return _cheapest_apis(costs), ended, note
     others = sorted({cost.model for cost in costs} - {model.id})
     if others:
         note = f"API prices are of {', '.join(others)} too: the same layers as {model.id}, so the same work"
-    return _cheapest_apis(costs), note
+    return _cheapest_apis(costs), ended, note
 
 
 def _cheapest_apis(costs: Iterable[ApiCost]) -> tuple[ApiCost, ...]:
     return tuple(sorted(costs, key=lambda cost: (cost.usd_per_million_tokens, cost.provider)))
 
 
-def _carbon(row: CostRow, home: Region, tokens_per_day: float) -> tuple[Footprint, ...]:
-    """Return energy and emissions of the first option where it stands, at home, and on three other grids; none where no
-    source states the power of its accelerator."""
+def _carbon(row: CostRow, home: Region, names: Sequence[str], tokens_per_day: float) -> tuple[Footprint, ...]:
+    """Return energy and emissions of the first option where it stands, at home, and on other grids: those of least and
+    most carbon among the places of the question, or else three apart; none where no source states the power of its
+    accelerator."""
     if row.kwh_per_million_tokens is None:
         return ()
     offer = row.option.offer
     stands = region_of_offer(offer.region, offer.country) if offer else None
     regions = {region.id: region for region in (stands, home) if region is not None}
-    for name in _COMPARED_REGIONS:
-        regions.setdefault(name, get_region(name)[0])
+    allowed = sorted(regions_among(names), key=lambda each: each.kg_co2e_per_kwh)
+    others = (
+        [allowed[0], allowed[-1]]
+        if names and allowed
+        else [get_region(each)[0] for each in _COMPARED_REGIONS]
+    )
+    for region in others:
+        regions.setdefault(region.id, region)
     per_month = tokens_per_day * HOURS_PER_MONTH / HOURS_PER_DAY
     return tuple(footprint(row.kwh_per_million_tokens, per_month, region) for region in regions.values())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from advisor.decide.decision import Comparison, Counts, NotTaken, Rejected
 from advisor.decide.option import Option, with_terms
@@ -86,6 +86,14 @@ class CostRow:
         option = {field.name: getattr(self.option, field.name) for field in fields(self.option)}
         return option | {f.name: getattr(self, f.name) for f in fields(self) if f.name != "option"}
 
+    if not TYPE_CHECKING:  # code of the program names the option
+
+        def __getattr__(self, name: str) -> object:
+            """Return a field of the option, which a document has in the row."""
+            if name.startswith("_") or name not in Option.__dataclass_fields__:
+                raise AttributeError(f"a row has no field {name!r}")
+            return getattr(self.option, name)
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -166,7 +174,7 @@ class CostReport:
     method: str
     rejected: tuple[Rejected, ...]
     not_taken: tuple[NotTaken, ...]
-    """Providers and engines that the question names and no option has."""
+    """Providers and engines that the question names and no option has, and providers whose listed API has ended."""
     counts: Counts
     volume: Mapping[str, float]
     """tokens_per_day, mean and peak requests per second that the comparison is about."""

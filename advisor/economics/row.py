@@ -167,8 +167,8 @@ def mean_power(plan: Planned, option: Option, part: float) -> float | None:
     """Return the mean power of all boards over a day whose mean load is this part of its peak [W]; None where no source
     states what one draws.
 
-    Assumes: what busy boards draw above that of waiting ones follows the load; boards of one's own that a power budget
-    does not feed are off.
+    Assumes: what busy boards draw above that of waiting ones follows the load; boards of one's own on which nothing
+    runs are switched off.
     """
     peak = option.served.power_w
     found = plan.found
@@ -179,9 +179,6 @@ def mean_power(plan: Planned, option: Option, part: float) -> float | None:
     if peak is None or waiting is None or idle is None:
         return None
     there = option.machine.num_accelerators
-    if found.purchase.placement.price.provider == OWN:
-        price = found.purchase.placement.price
-        there = min(price.max_quantity, price.num_accelerators) if price.max_quantity else there
     busy = there if found.fleet is not None else min(there, found.purchase.num_replicas * size)
     least_w = busy * waiting.value + (there - busy) * idle.value
     return least_w + (peak.value - least_w) * part

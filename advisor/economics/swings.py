@@ -32,15 +32,18 @@ _PURCHASE = "purchase price"
 def rented_swings(priced: Priced) -> tuple[Swing, ...]:
     """Return the cost of a rented token when price, throughput or load go to their ends, widest first.
 
-    What other providers ask for the same deployment is the range of the hourly price.
+    What other providers ask for the same deployment on as many accelerators is the range of the hourly price: a larger
+    machine than the load needs is no other price of it.
 
     Source: cost is price over throughput and load.
     """
     row = priced.row
     here = row.option.served.usd_per_million_tokens.value
     each = row.usd_per_hour / row.option.machine.num_accelerators
-    prices = [each, *(each * rival.usd_per_million_tokens / here for rival in row.providers)]
-    sellers = {rival.provider for rival in row.providers}
+    count = row.option.machine.num_accelerators
+    rivals = [rival for rival in row.providers if rival.num_accelerators == count]
+    prices = [each, *(each * rival.usd_per_million_tokens / here for rival in rivals)]
+    sellers = {rival.provider for rival in rivals}
     if row.option.offer is not None:
         sellers.add(row.option.offer.provider)
     parameters = (

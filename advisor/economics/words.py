@@ -23,7 +23,8 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     cheapest = leading_ways(report.ways)
     best = next(iter(cheapest.values()))
     others = [
-        f"{name} {usd_words(cheapest[way].usd_per_month)}{_if_it_holds(cheapest[way], report.ways)}"
+        f"{name} {usd_words(cheapest[way].usd_per_month)}"
+        f"{_if_it_holds(cheapest[way], report.ways, question.scenario.as_of)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in cheapest and way != best.way
     ]
@@ -38,10 +39,20 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     )
 
 
-def _if_it_holds(sure: Way, ways: Sequence[Way]) -> str:
-    """Return what the cheapest way of the same kind costs, where one that is less sure than `sure` costs less."""
-    least = min((way.usd_per_month for way in ways if way.way == sure.way), default=sure.usd_per_month)
+def _if_it_holds(sure: Way, ways: Sequence[Way], as_of: datetime.date) -> str:
+    """Return what the cheapest way of the same kind costs, where one that is less sure than `sure` costs less: not one
+    whose price has no date, or was read more than a year ago."""
+    able = (way.usd_per_month for way in ways if way.way == sure.way and _is_of_this_year(way, as_of))
+    least = min(able, default=sure.usd_per_month)
     return f" (less surely {usd_words(least)})" if least < sure.usd_per_month else ""
+
+
+def _is_of_this_year(way: Way, as_of: datetime.date) -> bool:
+    try:
+        read_on = datetime.date.fromisoformat(way.price_observed_on)
+    except ValueError:
+        return False
+    return (as_of - read_on).days <= _OLD_FIGURE_DAYS
 
 
 def leading_ways(ways: Sequence[Way]) -> dict[str, Way]:

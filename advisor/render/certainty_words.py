@@ -29,7 +29,8 @@ def how_sure(shown: Sequence[Option], safe_pick: Option | None, comparisons: Seq
     elif safe_pick is not None:
         ratio = safe_pick.bill.usd_per_hour / best.bill.usd_per_hour if best.bill.usd_per_hour else 1.0
         is_near = ratio <= MOST_FOR_SAFETY
-        lines.append(f"the safe pick is {beside_words(safe_pick)}" if is_near else no_safe_pick_near(ratio))
+        words = beside_words(safe_pick)
+        lines.append(f"the safe pick is {words}" if is_near else no_safe_pick_near(words, ratio))
     else:
         lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
@@ -42,11 +43,10 @@ def how_sure(shown: Sequence[Option], safe_pick: Option | None, comparisons: Seq
     if tied:
         lines.append(f"a tie {' and '.join(tied)} (less than 75 % sure which is cheaper)")
     compared = [each for each in comparisons if each.rank in ranks.difference(ties)]
-    cheaper = {each.rank for each in compared if each.chance_first_is_cheaper < 0.5}
     chances = _chances(compared)
+    # A row that costs less and stands lower would look like a mistake of the order: each says what it depends on.
     for each in shown[1:]:
-        if each.role == "cheapest_if_it_holds" or each.rank in cheaper:
-            chances += _saving(best, each, str(each.rank))
+        chances += _saving(best, each, str(each.rank))
     bolder = [each for each in best.variants if each.role == "cheapest_if_it_holds"]
     apart = [f" {words}." for each in bolder for words in _saving(best, each, _other_words(best, each))]
     return "; ".join((*lines, *chances)) + "." + "".join(apart)
@@ -97,7 +97,8 @@ def _least(chances: Mapping[int, float]) -> str:
 def _doubt(option: Option) -> tuple[str, str]:
     """Return the condition on which an unsafe option depends, and what to do before it is taken."""
     unsure = [reason for reason in option.reasons if not isinstance(reason, UnsurePrice)]
-    if unsure or option.levers.get("speculation"):
+    is_price_unsure = len(unsure) < len(option.reasons)
+    if unsure or option.levers.get("speculation") or not is_price_unsure:
         return "it holds", "benchmark"
     age = option.offer.age_days if option.offer else 0
     price = "its undated price" if age is None else f"its price of {age} days ago"

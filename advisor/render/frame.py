@@ -69,5 +69,5 @@ def check_parquet() -> None:
         raise MissingHardwareError(
             "Parquet needs pyarrow",
             why="it is not installed",
-            fix=f"{install_command('sweep')}, or write .csv",
+            fix=f"{install_command('sweep', 'pyarrow')}, or write .csv",
         )

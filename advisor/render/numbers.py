@@ -189,21 +189,24 @@ def bought_words(bought: Bought, laid: Replicated) -> str:
     return f"{laid.num_replicas} x {inner} {bought.accelerator}"
 
 
+_CLOSE_DIGITS: Final = 3
+"""Digits of the ends of an interval that lie within a tenth of each other; ends that agree in them are one number."""
+
+
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
-    """Return a prediction with its interval in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for
-    None."""
+    """Return a prediction with its interval in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`, without an
+    interval whose ends show as one number; a dash for None."""
     if quantity is None:
         return MISSING
     factor, unit = rung(quantity.value, ladder)
-    span = range_words(quantity.low / factor, quantity.high / factor)
-    return " ".join(
-        filter(None, (digits(quantity.value / factor), unit, f"({span})", GLYPHS[quantity.basis]))
-    )
+    ends = tuple(digits(end / factor, _CLOSE_DIGITS) for end in (quantity.low, quantity.high))
+    span = f"({range_words(quantity.low / factor, quantity.high / factor)})" if ends[0] != ends[1] else ""
+    return " ".join(filter(None, (digits(quantity.value / factor), unit, span, GLYPHS[quantity.basis])))
 
 
 def range_words(low: float, high: float) -> str:
     """Return an interval with two digits, or with three if its ends lie within a tenth of each other."""
-    significant = 2 if high > 1.1 * low else 3
+    significant = 2 if high > 1.1 * low else _CLOSE_DIGITS
     return f"{digits(low, significant)}-{digits(high, significant)}"
 
 

@@ -10,9 +10,10 @@ from mcp.server.lowlevel import Server
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.errors import error_document
 from advisor.cli.keywords import command_of
 from advisor.service.pool import Reply, WorkerPool
-from advisor.service.questions import answer_schema, error_document, schema_of
+from advisor.service.questions import answer_schema, schema_of
 
 USUAL: Final = (
     "recommend",

@@ -18,11 +18,11 @@ from starlette.routing import Route
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.errors import error_document
 from advisor.service.pool import BusyError, FailedWorkerError, OutOfTimeError, Reply, WorkerPool
 from advisor.service.questions import (
     UnknownQuestionError,
     answer_schema,
-    error_document,
     error_schema,
     questions,
     schema_of,

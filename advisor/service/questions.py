@@ -240,19 +240,6 @@ def answer_schema() -> dict[str, Any]:
     }
 
 
-def error_document(error: AdvisorError) -> dict[str, Any]:
-    """Return a refusal as JSON: what, why, fix and hint, and the exit code that the command would have."""
-    return {
-        "error": {
-            "what": error.what,
-            "why": error.why,
-            "fix": error.fix,
-            "hint": error.hint,
-            "exit_code": error.exit_code,
-        }
-    }
-
-
 def error_schema() -> dict[str, Any]:
     """Return the JSON schema of a refusal."""
     texts = {name: {"type": "string"} for name in ("what", "why", "fix", "hint")}

@@ -39,11 +39,10 @@ def message_bytes(message: Mapping[str, Any]) -> bytes:
 
 def answer_question(name: str, values: Mapping[str, object]) -> Message:
     """Return the document of a command as text, with notes and Markdown for a reader, or its refusal."""
-    from advisor.cli.errors import as_mistake
+    from advisor.cli.errors import as_mistake, error_document, internal_error
     from advisor.cli.keywords import answer_call
     from advisor.render.document import document, dump
     from advisor.render.files import as_markdown
-    from advisor.service.questions import error_document
 
     try:
         answer, shared = answer_call(name, (), values)
@@ -59,12 +58,7 @@ def answer_question(name: str, values: Mapping[str, object]) -> Message:
         mistake = error if isinstance(error, AdvisorError) else as_mistake(error)
         if mistake is not None:
             return error_document(mistake)
-        defect = AdvisorError(
-            "internal error: this is a defect of advisor, not of your input",
-            why=" ".join(f"{type(error).__name__}: {error}".split())[:500],
-        )
-        defect.exit_code = 1
-        return error_document(defect)
+        return error_document(internal_error(error))
 
 
 def _clean(folder: Path) -> None:

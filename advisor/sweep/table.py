@@ -58,7 +58,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputFileError(f"{path}: no such file", fix="check the path")
     if find_spec("pyarrow") is None:
-        raise MissingHardwareError("Parquet needs pyarrow", fix=install_command("sweep"))
+        raise MissingHardwareError("Parquet needs pyarrow", fix=install_command("sweep", "pyarrow"))
     import pyarrow
     import pyarrow.parquet
 

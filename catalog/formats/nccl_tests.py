@@ -1,6 +1,7 @@
 """Output of nccl-tests and rccl-tests: operation, group, device and one timing per message size."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,11 +27,16 @@ _PROGRAMS: Final[dict[str, CollectiveName]] = {
     "reduce_perf": "reduce",
 }
 _NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
+_UNCHECKED: Final = "N/A"
+"""Count of wrong values where results were not checked."""
+_NO_NUMBERS: Final = ("nan", "inf")
+"""Largest differences, as old releases print them, of results that are no numbers."""
 _ROOT: Final = re.compile(r"^-?\d+$")
 _RANK: Final = re.compile(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
 _UNITS: Final = re.compile(r"#\s+\(B\)\s+\(elements\)(.*)")
 _VARIABLE: Final = re.compile(r"\b(NCCL_[A-Z0-9_]+)=[\"']?([\w.,:^-]+)")
 _MEAN: Final = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
+_OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 _SIZES: Final = re.compile(r"minBytes (\d+) maxBytes (\d+) step: (\d+)\(factor\)")
 _KEYS: Final = ("results", "alg_bw", "bus_bw")
 """Keys of the file that `-J` writes."""
@@ -67,6 +73,10 @@ class NcclTestsRun:
     """Variables of NCCL that the text around the table sets, with their values."""
     num_wrong: int = 0
     """Values of all results that differ from what they should be (#wrong); 0 where results were not checked."""
+    is_checked: bool = False
+    """Whether a line states how many of its values are wrong; it states N/A where results were not checked (-c 0)."""
+    stated_wrong: int | None = None
+    """Number that the last lines state (Out of bounds values); None without such a line."""
     stated_mean_bytes_per_s: float | None = None
     """Mean bus bandwidth that the last line states (Avg bus bandwidth); None without that line."""
     mean_bytes_per_s: float = 0.0
@@ -88,12 +98,18 @@ class _Line:
     @property
     def is_in_place_unchecked(self) -> bool:
         """Whether results were checked out of place, but not in place, as for collectives without in-place form."""
-        return len(self.timings) == 2 * _TIMED and self.timings[-1] == "N/A" != self.timings[_TIMED - 1]
+        return len(self.timings) == 2 * _TIMED and self.timings[-1] == _UNCHECKED != self.timings[_TIMED - 1]
+
+    @property
+    def errors(self) -> list[float]:
+        """Wrong values of each form that was checked, or the largest difference of old releases (1e-07)."""
+        words = [word.lower() for word in self.timings[_TIMED - 1 :: _TIMED]]
+        return [float(word) for word in words if _NUMBER.match(word) or word.lstrip("+-") in _NO_NUMBERS]
 
     @property
     def num_wrong(self) -> int:
-        """Number of wrong values of both forms, in releases that count them."""
-        return sum(int(word) for word in self.timings[_TIMED - 1 :: _TIMED] if word.isdigit())
+        """Number of wrong values of both forms; 1 for a form whose difference is 1 or more, or is no number."""
+        return sum(int(error) if math.isfinite(error) else 1 for error in self.errors if not error < 1.0)
 
     @property
     def bus_bytes_per_s(self) -> list[float]:
@@ -103,7 +119,7 @@ class _Line:
     @property
     def is_checked(self) -> bool:
         """Whether results were checked in both forms."""
-        return len(self.timings) == 2 * _TIMED and "N/A" not in self.timings
+        return len(self.timings) == 2 * _TIMED and _UNCHECKED not in self.timings
 
 
 def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> NcclTestsRun:
@@ -152,7 +168,9 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         rows=rows,
         assumed=assumed,
         variables=tuple(dict(_VARIABLE.findall(text)).items()),
-        num_wrong=sum(line.num_wrong for line in lines) if "#wrong" in text else 0,
+        num_wrong=sum(line.num_wrong for line in lines),
+        is_checked=any(line.errors for line in lines),
+        stated_wrong=sum(map(int, stated)) if (stated := _OUT_OF_BOUNDS.findall(text)) else None,
         stated_mean_bytes_per_s=float(mean[1]) * GB if (mean := _MEAN.search(text)) else None,
         mean_bytes_per_s=fmean(rate for line in lines for rate in line.bus_bytes_per_s),
         is_whole=len(lines) == _num_sizes(text),
@@ -230,7 +248,7 @@ def _lines_of_json(text: str) -> Iterator[str]:
     for row in found["results"]:
         timings = (row.get(place) for place in ("out_of_place", "in_place"))
         cells = [
-            str("N/A" if one.get(name) is None else one[name])
+            str(_UNCHECKED if one.get(name) is None else one[name])
             for one in timings
             if isinstance(one, Mapping)
             for name in ("time" if "time" in one else "cpu_time", "alg_bw", "bus_bw", "nwrong")
@@ -262,7 +280,7 @@ def _line(text: str, with_root: bool) -> _Line | None:
 
 def _columns(words: list[str], with_root: bool) -> _Line | None:
     tail = words[3:]
-    redop = tail.pop(0) if tail[0][0].isalpha() and tail[0] != "N/A" else None
+    redop = tail.pop(0) if tail[0][0].isalpha() and tail[0] != _UNCHECKED else None
     has_root = with_root or len(tail) in (1 + _TIMED, 1 + 2 * _TIMED)
     root = int(tail.pop(0)) if has_root and _ROOT.match(tail[0]) else None
     if len(tail) < _TIMED or not all(_NUMBER.match(word) for word in tail[:3]):

@@ -301,7 +301,9 @@ def _version(text: str) -> str:
     return found[1] if found else ""
 
 
-def _speculation(text: str) -> str | None:
+def speculation_method(text: str) -> str | None:
+    """Return the method of speculative decoding that an engine's word means; empty if it means none, None if it is not
+    known."""
     word = text.lower().replace("-", "_")
     return "" if word in _FALSE else next((own for part, own in _DRAFTS if part in word), None)
 
@@ -324,7 +326,7 @@ _READERS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "on": lambda text: "" if text.lower() in _FALSE else "1",
     "off": lambda text: "" if text.lower() in _FALSE else "0",
     "kept": lambda text: "0" if text.lower() in _FALSE else "",
-    "speculation": _speculation,
+    "speculation": speculation_method,
     "watts": lambda text: _number_before(text, "watts", "w"),
     "gib": lambda text: _number_before(text, "gib", "gb"),
 }

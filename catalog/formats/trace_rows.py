@@ -111,7 +111,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise InputFileError(
             f"{path}: is Parquet, and pyarrow is not installed",
             why="it is an extra of this program",
-            fix=f"{install_command('sweep')}, or write the trace as CSV",
+            fix=f"{install_command('sweep', 'pyarrow')}, or write the trace as CSV",
         ) from None
     number = 0
     try:

@@ -168,10 +168,12 @@ def _describe_model(config: ConfigFields) -> Model:
         kv_dtype_beside=weights.kv_dtype_beside,
         tensor_bytes=_tensor_bytes(config),
         fp8_scaling=weights.fp8_scaling,
+        file_format=weights.files,
         mtp_layers=text.optional_number(*_MTP),
         extra_parameters=_extra_parameters(text, hidden),
         vision=tower_of(config, hidden),
         workload="encoder" if is_encoder else "decoder",
+        notes="; ".join(config.defaults_told),
         sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
+from advisor.catalog.hf.nested import with_class_defaults
 from advisor.catalog.legible import on_one_line
 
 _LARGEST_COUNT: Final = 100_000_000
@@ -30,6 +31,8 @@ class ConfigFields:
     values: Mapping[str, Any]
     file: str
     prefix: str = ""
+    defaults_told: tuple[str, ...] = ()
+    """Sentences on fields that the file leaves out and that classes of the transformers library have."""
 
     def has(self, *names: str) -> bool:
         """Whether any of the spellings is present and not null."""
@@ -44,7 +47,7 @@ class ConfigFields:
                 "is missing",
                 fix=f"add {' or '.join(dict.fromkeys(names))} to the file",
                 hint=hint
-                or "take config.json from the model's repository; class defaults are not written into it",
+                or "take the whole config.json of the model's repository: what it leaves out is not guessed",
             )
         return value
 
@@ -150,7 +153,8 @@ def is_pasted(text: str) -> bool:
 
 
 def read_config(path: str | Path) -> ConfigFields:
-    """Return the fields of a config.json, given as the file, as its folder or as its text.
+    """Return the fields of a config.json, given as the file, as its folder or as its text; sections are completed by
+    the defaults of their classes.
 
     Raises: InputFileError: the file is missing, unreadable, not JSON, or not an object.
     Source: layout of Hugging Face model repositories.
@@ -183,4 +187,5 @@ def read_config(path: str | Path) -> ConfigFields:
             why=f"its top level is a {type(values).__name__}",
             fix="give the config.json of the model",
         )
-    return ConfigFields(values, str(file))
+    completed, told = with_class_defaults(values)
+    return ConfigFields(completed, str(file), defaults_told=told)

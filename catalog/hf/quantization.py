@@ -19,6 +19,8 @@ _FP4_GROUPS: Final = {"nvfp4": 16, "mxfp4": 32}
 _MX_GROUP: Final = 32
 _WIDEST_FOUR_BIT: Final = 4
 """Widest integers that kernels of 4 bits multiply [bits]; wider ones take kernels of 8 bits."""
+_OWN_FILES: Final = ("exl2", "exl3")
+"""Methods whose files no other program loads."""
 _LEAST_BITS: Final = 1
 _MOST_BITS: Final = 16
 
@@ -54,6 +56,8 @@ class Rules(NamedTuple):
     """Whether embedding and head are quantised like the matrices in layers (MLX)."""
     head: ModuleFormat | None = None
     """Storage of the output head if the method quantises it; None: 16 bits."""
+    files: str = ""
+    """Format of files that only certain engines load: mlx, exl2, exl3; empty for others."""
 
     def storage_of(self, part: str, names: tuple[str, ...]) -> ModuleFormat:
         """Return the storage of a matrix that goes by any of these names."""
@@ -92,6 +96,8 @@ def rules_of(quantization: ConfigFields, plain: str, expert_dtype: str = "") -> 
             hint="remove quantization_config to have the model read as bf16",
         )
     rules = reader(quantization, wide)
+    if method in _OWN_FILES:
+        rules = rules._replace(files=method)
     if expert_dtype == "fp4":  # DeepSeek V4: experts in mxfp4, the rest as the config says
         rules = rules._replace(experts=ModuleFormat("mxfp4", 8.0 * bytes_per_element("mxfp4")))
     return rules
@@ -506,7 +512,8 @@ def _mlx(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
             left.append(name)
         elif isinstance(said, dict) and isinstance(said.get("bits"), int):
             named[name] = storage(said)
-    return Rules(wide, storage({}), named=_mapping(named), excluded=_matching(left), tables=True)
+    excluded = _matching(left)
+    return Rules(wide, storage({}), named=_mapping(named), excluded=excluded, tables=True, files="mlx")
 
 
 def _bitsandbytes(quantization: ConfigFields, wide: ModuleFormat) -> Rules:

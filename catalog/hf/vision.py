@@ -17,6 +17,7 @@ _TWO_LAYER_PROJECTORS: Final = (
     "llava_next_video",
 )
 """Model types whose projector has two layers: from the tower into the hidden size, and within it."""
+_WIDTH: Final = ("embed_dim", "hidden_size", "vt_hidden_size", "width")
 _COLOURS: Final = 3
 _ASPECT_RATIOS: Final = 8
 """Shapes in which tiles of an image of Llama 3.2 are laid out (its preprocessor)."""
@@ -42,12 +43,17 @@ def tower_of(config: ConfigFields, hidden: int) -> VisionTower | None:
         width = vision.optional_number("hidden_size")
         return VisionTower(parameters=named + width * hidden + audio, tokens_per_image=tokens)
     parameters = _tower_parameters(config, vision, hidden)
-    return VisionTower(parameters=(parameters or 0.0) + audio, tokens_per_image=tokens)
+    return VisionTower(
+        parameters=(parameters or 0.0) + audio,
+        tokens_per_image=tokens,
+        family=vision.text("model_type"),
+        hidden_size=vision.optional_count(*_WIDTH),
+    )
 
 
 def _tower_parameters(config: ConfigFields, vision: ConfigFields, hidden: int) -> float | None:
     """Number of parameters of an image encoder with its projector [count]; None if the file does not give its size."""
-    width = vision.optional_count("embed_dim", "hidden_size", "vt_hidden_size", "width")
+    width = vision.optional_count(*_WIDTH)
     depth = vision.optional_count("depth", "num_hidden_layers", "vt_num_hidden_layers", "layers")
     if width is None or depth is None:
         return None

@@ -40,6 +40,8 @@ class WeightFormat:
     """Format of the KV cache that config.json declares."""
     kv_dtype_beside: str | None = None
     """Format of the KV cache that hf_quant_config.json alone declares."""
+    files: str = ""
+    """Format of files that only certain engines load; empty for others."""
 
 
 def published_weights(
@@ -73,6 +75,7 @@ def published_weights(
         found.activations,
         cache,
         None if cache or beside is None else declared_cache(beside),
+        rules.files,
     )
 
 

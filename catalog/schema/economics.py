@@ -27,6 +27,23 @@ class ApiPrice(Record):
     note: str = ""
 
 
+class ApiEnding(Record):
+    """End of a provider's service, or of one model there: its listed prices buy nothing from that day on."""
+
+    provider: str
+    model: str = ""
+    """Catalog id; empty where the whole service ended."""
+    ended_on: datetime.date
+    """First day without the service."""
+    url: str
+    read_on: datetime.date
+
+    def rules_out(self, price: ApiPrice, day: datetime.date) -> bool:
+        """Whether a price of the list can no longer be had on a day."""
+        is_of_it = price.provider == self.provider and self.model in ("", price.model)
+        return is_of_it and self.ended_on <= day
+
+
 class Assumption(Record):
     """Ownership figure that a user may replace, with the range that its sources span."""
 

@@ -314,6 +314,8 @@ class KernelChoice(ReleaseSpan):
     families: tuple[str, ...] = ()
     """Model families; empty means any."""
     except_families: tuple[str, ...] = ()
+    above_hidden_size: int = 0
+    """Hidden size that a model must exceed; 0 leaves none out."""
     weight_dtypes: tuple[str, ...] = ()
     """Weight formats; empty means any."""
     needs_prefix_cache: bool = False
@@ -482,6 +484,8 @@ class Engine(Record):
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
     uncut_weights: tuple[str, ...] = ()
     """Weight formats that it loads without tensor parallelism alone."""
+    file_formats: tuple[str, ...] = ()
+    """Formats of files that the engine loads and that most others do not: mlx, exl3."""
     makes_weights: dict[str, tuple[str, ...]] | None = None
     """Classes of models of which the engine's own tool makes weights that it reads, by format; None if tools that are
     not its own make them of any class."""

@@ -202,6 +202,10 @@ class VisionTower(Record):
     parameters: float = 0.0
     tokens_per_image: int | None = None
     """Number of language-model tokens of one image at the default resolution."""
+    family: str = ""
+    """Model type of the tower in a config.json; empty if it is not stated."""
+    hidden_size: int | None = None
+    """Width of the tower; None if it is not stated."""
 
 
 Part = Literal["mixer", "feed_forward", "shared_experts", "experts", "embedding", "head"]
@@ -265,6 +269,8 @@ class Model(Record):
     """Format of the KV cache that the checkpoint's config.json declares; None: none, so engines keep 16 bits."""
     kv_dtype_beside: str | None = None
     """Format of the KV cache that hf_quant_config.json alone declares; vLLM does not read that file."""
+    file_format: str = ""
+    """Format of the checkpoint's files if only certain engines load it (mlx, exl2, exl3); empty for others."""
     tensor_bytes: float | None = None
     """Size of all tensors as the index of the checkpoint's safetensors files states it [bytes]; None without one."""
     repository: str = ""

@@ -36,18 +36,25 @@ def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measure
     return columns, _NOTHING_DRAWN
 
 
+def with_lengths(case: ServingCase) -> ServingCase:
+    """Return a case of one client that states no lengths with those of llama-bench's default tests, for which its
+    server must have room.
+
+    Source: llama.cpp, tools/llama-bench.
+    """
+    if case.load != "batch1" or max(case.isl, case.osl):
+        return case
+    return replace(case, isl=_BENCH_PROMPT_TOKENS, osl=_BENCH_OUTPUT_TOKENS)
+
+
 def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     """Return the columns of one client that waits for its output, with both token rates [tokens/s].
 
     Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache before
     the test (context_depth) count as a prompt whose time is not measured; a prompt of just that length repeats them.
 
-    Where no lengths are stated, those of llama-bench's default tests count.
-
-    Source: own composition; llama.cpp, tools/llama-bench.
+    Source: own composition.
     """
-    if not max(case.isl, case.osl):
-        case = replace(case, isl=_BENCH_PROMPT_TOKENS, osl=_BENCH_OUTPUT_TOKENS)
     if case.isl and case.context_depth and case.isl != case.context_depth:
         seconds = prefill_s(
             replica.surface, case.isl, replica.policy.max_num_batched_tokens, case.context_depth

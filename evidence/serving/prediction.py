@@ -38,7 +38,7 @@ from advisor.evidence.serving.deployment import (
     smallest_layout,
 )
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
-from advisor.evidence.serving.isolated import single_stream, static_batch, step
+from advisor.evidence.serving.isolated import single_stream, static_batch, step, with_lengths
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
 from advisor.simulator.engine_costs import EngineCosts
@@ -77,7 +77,7 @@ def predict_case(
     """
     remarks = "; ".join(contradictions(case))
     try:
-        case = with_date(as_laid_out(as_published(without_contradictions(case))))
+        case = with_lengths(with_date(as_laid_out(as_published(without_contradictions(case)))))
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
             values, sampling, replica = _predict_disaggregated(case, costs, seed, calibration)

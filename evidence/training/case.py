@@ -15,6 +15,7 @@ from advisor.evidence.training.frameworks import (
     default_features,
     family_of,
     optimizer_of,
+    parameter_features,
     schedule_of,
     virtual_tokens,
 )
@@ -311,6 +312,8 @@ def _job(
         if recipe and "recompute" in unstated:
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
+    blockwise = model.fp8_scaling == "block" and accelerator.architecture == "hopper"
+    features |= parameter_features(family, frozenset(features), precision, blockwise=blockwise)
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
     features |= features_of_compilation(
         family, features, release_month(family, version) or release_month(family, date)

@@ -98,6 +98,20 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
     return frozenset()
 
 
+def parameter_features(
+    family: str, features: frozenset[str], precision: str, *, blockwise: bool
+) -> frozenset[str]:
+    """Return the switch that NVIDIA's recipes set in 8 bits, but with scales for blocks on Hopper: parameters are held
+    and gathered in fp8.
+
+    Source: NVIDIA-NeMo/Megatron-Bridge v0.4.2, src/megatron/bridge/training/mixed_precision.py (fp8_param_gather: on in
+        fp8 and mxfp8, off in nvfp4 and with subchannel scaling); mlcommons/training_results_v4.0, NVIDIA's
+        llama2_70b_lora (fp8_params).
+    """
+    recipe = family == "megatron" and "no_overlap" not in features
+    return frozenset({"fp8_allgather"} if recipe and precision in ("fp8", "mxfp8") and not blockwise else ())
+
+
 def optimizer_of(text: str) -> tuple[Optimizer, bool]:
     """Return the optimizer that a text names, and whether its state is paged to the host.
 

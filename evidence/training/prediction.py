@@ -15,7 +15,7 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.framework_costs import FrameworkCosts
-from advisor.simulator.training.step import step_class, step_quantity
+from advisor.simulator.training.step import slow_host_factor, step_class, step_quantity
 
 _CAUSAL_SINCE: Final = "25.09"
 """Version of Megatron-Bridge from which it counts half of the square of scores; all others in the table count all of
@@ -66,7 +66,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
     ranks = case.num_accelerators
     seconds = float(found.step.step_s[0])
     name = step_class(job, case.cluster, ranks, assumed="layout" in case.unstated)
-    step = step_quantity(seconds, name, basis)
+    step = step_quantity(seconds, name, basis, slow_host_factor(job, found.plan, case.cluster))
     real = job.tokens_per_step
     if job.mean_sequence_tokens:
         real = round(job.global_batch * min(job.mean_sequence_tokens, job.sequence_tokens))

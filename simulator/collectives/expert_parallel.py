@@ -12,7 +12,8 @@ from advisor.catalog.dtypes import bytes_per_element as stored_bytes
 from advisor.simulator.collectives.alpha_beta import FloatArray
 from advisor.simulator.collectives.topology import Topology
 
-Mode = Literal["low_latency", "normal"]
+Mode = Literal["low_latency", "normal", "hybrid"]
+"""DeepEP's kernels for decoding, those for training and prefill, and NVIDIA's in its branch hybrid-ep (HybridEP)."""
 
 
 class GroupLimit(NamedTuple):
@@ -43,10 +44,10 @@ def moe_dispatch_s(
 
     base + the slower of scale-up and network bytes over their links, see scale_up_exchange and
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
-    expert, over the network one per node.
+    expert, over the network one per node; hybrid mode the same copies, by bulk copies of hardware.
 
     Assumes: uniform routing, within `groups` where they limit it, or with `neighbours` consecutive experts; one hidden
-        vector per copy; 20 SMs in normal mode, all in low-latency mode.
+        vector per copy; 20 SMs in normal mode, 32 in hybrid mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
@@ -101,8 +102,8 @@ class TokenExchange:
             raise ValueError("hidden size, bytes per element, experts and experts per token must be positive")
 
     def copies(self, num_holders: int) -> float:
-        """Number of copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in normal
-        mode."""
+        """Number of copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in the
+        others."""
         if self.mode == "low_latency":
             return float(self.experts_per_token)
         if self.neighbours:
@@ -154,7 +155,8 @@ def scale_up_exchange(
 
     start = base + expert · experts per rank; per token copies · copy time + (copies · (k − 1)/k + extra) · vector
     / rate, k ranks in the domain. `extra` is the token's own vector, read or written in addition to the copies. In
-    low-latency mode every expert has its own thread blocks: below `full_experts` part of the chip is idle.
+    low-latency mode every expert has its own thread blocks: below `full_experts` part of the chip is idle. In hybrid
+    mode processors start copies that hardware moves meanwhile, so that the longer of both terms counts.
 
     Source: as moe_dispatch_s.
     """
@@ -165,7 +167,9 @@ def scale_up_exchange(
     rate = topology.intra_bytes_per_s * parameters["efficiency"]
     busy = min(exchange.num_experts / parameters.get("full_experts", 1.0), 1.0)
     start_s = parameters["base_s"] + parameters.get("expert_s", 0.0) * exchange.num_experts / n
-    return start_s, (copies * parameters["copy_s"] + leaving * exchange.vector_bytes / rate) / busy
+    issued_s = copies * parameters["copy_s"]
+    moved_s = leaving * exchange.vector_bytes / rate
+    return start_s, (max(issued_s, moved_s) if exchange.mode == "hybrid" else issued_s + moved_s) / busy
 
 
 def network_exchange(

@@ -46,6 +46,9 @@ CATEGORIES = (
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
 """Level of the all-reduce fits by engine; other engines take the level over all engines."""
 _DENSE_PARTS: tuple[Part, ...] = ("mixer", "feed_forward", "shared_experts")
+_LARGEST_SUM_WITH_NORM = 8e6
+"""Largest sum over ranks that TensorRT-LLM's own kernels take, with the norm behind it [bytes]: the workspace of more
+than two ranks (cpp/tensorrt_llm/common/customAllReduceUtils.h, getMaxRequiredWorkspaceSize)."""
 _NORM_BYTES = 8.0  # Sums of squares of a token's queries and keys are fp32.
 
 
@@ -283,19 +286,19 @@ class _Pricing:
             _add(parts, category, seconds)
         tp = self.deployment.tensor_parallel
         normed = float(mixer.exchanged_norm_values)
-        widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1]), *mixer.pass_widths(self.at)]
+        widths = [float(sum(p.columns for p in projections[:-1])), *mixer.pass_widths(self.at)]
         if normed:
             # Squares of queries and keys are summed in fp32, over ranks too, before anything is normed.
             widths += [normed / tp, 2.0 * normed / tp]
             self._all_reduce(parts, _NORM_BYTES)
-        _add(parts, "small_operators", self._small_s(widths))
+        _add(parts, "small_operators", self._norm_s() + self._small_s(widths))
         self._all_reduce(parts, self.hidden * BF16_BYTES)
 
     def _feed_forward(self, part: FeedForwardOperators, parts: dict[str, FloatArray]) -> None:
         tp = self.deployment.tensor_parallel
         dense: Part = "shared_experts" if part.experts is not None else "feed_forward"
         _add(parts, "feed_forward", self._matmuls_s(part.local(tp), dense))
-        _add(parts, "small_operators", self._small_s([2.0 * self.hidden, *part.pass_widths(tp)]))
+        _add(parts, "small_operators", self._norm_s() + self._small_s(part.pass_widths(tp)))
         if part.experts is not None and self.deployment.data_parallel > 1:
             experts_s, exchange_s = self._exchanged_s(part.experts)
             _add(parts, "experts", experts_s)
@@ -330,6 +333,20 @@ class _Pricing:
             is_balanced=self.deployment.redundant_experts > 0,
         )
         return self.library.experts_s(self.at.tokens, self.expert_key, layer, dispatched=dispatched)
+
+    def _norm_s(self) -> FloatArray:
+        """Time of the norm in front of a part, with the residual [s]; 0 where the sum over ranks takes it along.
+
+        Assumes: larger sums than the engine's own kernels take are followed by a norm of its own; the norm of the first
+        layer, which follows no sum, is negligible.
+        Source: kernel_choices of the engine's record.
+        """
+        norm_s = self._small_s([2.0 * self.hidden])
+        sums = self.deployment.tensor_parallel > 1 and self.deployment.data_parallel == 1
+        if not sums or not self.library.sums_take_norms:
+            return norm_s
+        sum_bytes = self.at.rank_tokens * self.hidden * BF16_BYTES
+        return np.where(sum_bytes > _LARGEST_SUM_WITH_NORM, norm_s, 0.0)
 
     def _small_s(self, widths: list[float]) -> FloatArray:
         """Time of small operators that read and write the given numbers of 16-bit values per token [s]."""

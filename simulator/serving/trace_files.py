@@ -66,21 +66,27 @@ class Trace:
             raise AdvisorError(f"a trace cannot be replayed {factor} times as fast", fix="a factor above 0")
         return replace(self, times_s=tuple(instant / factor for instant in self.times_s))
 
-    def check_fits(self, max_context_tokens: int | None, model: str, path: Path) -> None:
-        """Refuse a request that is longer than a model's context.
+    def check_fits(
+        self, max_context_tokens: int | None, model: str, path: Path, *, window_tokens: int | None = None
+    ) -> None:
+        """Refuse a request that is longer than a model's context, or than the window that its server is set to.
 
-        Raises: InputFileError: a request is longer; the error names file and row.
+        Raises: InputFileError: a request is longer; the error names file and row, and the window that takes all rows.
         """
-        if max_context_tokens is None:
-            return
+        context = math.inf if max_context_tokens is None else max_context_tokens
+        limit = min(context, math.inf if window_tokens is None else window_tokens)
+        longest = max((inputs + outputs for inputs, outputs in self.pairs), default=0)
         for place, (inputs, outputs) in enumerate(self.pairs):
-            if inputs + outputs > max_context_tokens:
-                row = self.rows[place] if self.rows else place + 1
-                raise InputFileError(
-                    f"{path}: row {row}: {inputs} tokens in and {outputs} out",
-                    why=f"the context of {model} ends at {max_context_tokens:,} tokens",
-                    fix="drop the row, or take a model with a longer context",
-                )
+            if inputs + outputs <= limit:
+                continue
+            row = self.rows[place] if self.rows else place + 1
+            what = f"{path}: row {row}: {inputs} tokens in and {outputs} out"
+            if limit < context:
+                wider = f"--max-model-len {longest}, or " if longest <= context else ""
+                why = f"the server is set to take {limit:,.0f} tokens (--max-model-len)"
+                raise InputFileError(what, why=why, fix=f"{wider}drop the row")
+            why = f"the context of {model} ends at {limit:,.0f} tokens"
+            raise InputFileError(what, why=why, fix="drop the row, or take a model with a longer context")
 
     @property
     def duration_s(self) -> float:

@@ -23,7 +23,7 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
-from advisor.simulator.collectives.expert_parallel import GroupLimit
+from advisor.simulator.collectives.expert_parallel import GroupLimit, Mode
 from advisor.simulator.collectives.topology import INFINIBAND_HOP_S
 from advisor.simulator.graph.operator import Experts
 from advisor.simulator.host_link import host_link_bytes_per_s
@@ -222,11 +222,12 @@ class Groups:
         tokens: FloatArray,
         experts: Experts,
         *,
+        mode: Mode = "normal",
         neighbours: bool = False,
     ) -> FloatArray:
         """Time to send tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
 
-        Source: simulator.collectives.expert_parallel, normal mode, bf16 both ways.
+        Source: simulator.collectives.expert_parallel, bf16 both ways.
         """
 
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
@@ -238,7 +239,7 @@ class Groups:
                     group,
                     bytes_per_element=BF16_BYTES,
                     num_experts=experts.num_experts,
-                    mode="normal",
+                    mode=mode,
                     neighbours=neighbours,
                     groups=GroupLimit(experts.num_groups, experts.groups_per_token),
                 )

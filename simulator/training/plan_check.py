@@ -177,12 +177,13 @@ def plan_words(plan: TrainingPlan) -> str:
         parts.append(f"{plan.recompute} recomputation{layers}")
     if plan.pipeline_parallel > 1:
         parts.append(plan.schedule)
-    if plan.offload_optimizer:
-        parts.append("optimizer in host memory")
-    if plan.offload_parameters:
-        parts.append("weights in host memory")
-    if plan.offload_activations:
-        parts.append("activations in host memory")
+    states = (
+        ("optimizer", plan.offload_optimizer),
+        ("weights", plan.offload_parameters),
+        ("activations", plan.offload_activations),
+    )
+    if offloaded := [name for name, is_there in states if is_there]:
+        parts.append(f"{' and '.join(offloaded)} in host memory")
     return ", ".join(parts)
 
 

@@ -3,7 +3,7 @@
 The interval comes from quantiles of measured / predicted over published runs whose source was left out.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Final
 
@@ -19,9 +19,10 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import layer_kept_bytes
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
-from advisor.simulator.training.plan import FloatArray, PlanLattice
+from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 from advisor.simulator.training.step_exchange import DUALPIPE
 from advisor.simulator.training.step_host import launch_times
+from advisor.simulator.training.step_layers import SIXTEEN_BIT
 from advisor.simulator.training.step_sharding import sharding_times
 
 INTERVALS_FILE: Final = DATA_DIR / "training_intervals.toml"
@@ -201,13 +202,40 @@ def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
     return tested and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
 
 
-def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:
-    """Return a step time with its 80 % interval [s].
+def step_quantity(
+    seconds: float, class_name: str, basis: Basis = "modelled", slow_host: float = 1.0
+) -> Quantity:
+    """Return a step time with its 80 % interval [s], whose upper end is `slow_host` times as far where launches of
+    experts are uncertain.
 
-    Source: catalog/data/training_intervals.toml, written by evidence/fit/training.py.
+    Source: catalog/data/training_intervals.toml, written by evidence/fit/training.py; `slow_host_factor`.
     """
     low, high = step_factors(class_name)
-    return Quantity(seconds, seconds * min(low, 1.0), seconds * max(high, 1.0), basis)
+    return Quantity(seconds, seconds * min(low, 1.0), seconds * max(high, 1.0) * slow_host, basis)
+
+
+def slow_host_factor(
+    job: TrainingJob, plan: TrainingPlan, cluster: TrainingCluster, costs: FrameworkCosts | None = None
+) -> float:
+    """Ratio of the step if the host took twice as long to launch routed experts in 16 bits; 1 without any.
+
+    How many kernels these experts launch is an own count (catalog/data/terms.csv, local_expert_kernels): every
+    published run that waits for its host has its experts in fewer bits, so that no class of residuals covers it.
+
+    Assumes: twice as long is the upper end of an 80 % interval.
+    Source: own assumption; hosts that were measured differ by as much.
+    """
+    if not num_experts(job.model) or job.compute_dtype not in SIXTEEN_BIT:
+        return 1.0
+    costs = costs or framework_costs(job, cluster.accelerator.architecture)
+    slow = replace(
+        costs,
+        expert_kernels=2.0 * costs.expert_kernels,
+        local_expert_kernels=2.0 * costs.local_expert_kernels,
+    )
+    lattice = PlanLattice.of([plan])
+    usual_s, slow_s = (float(step_time(job, lattice, cluster, each).step_s[0]) for each in (costs, slow))
+    return max(1.0, slow_s / usual_s)
 
 
 def step_factors(class_name: str) -> tuple[float, float]:

@@ -7,8 +7,9 @@ import numpy as np
 
 from advisor.catalog.training import software_of
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
+from advisor.simulator.collectives.expert_parallel import GroupLimit, distinct_holders
 from advisor.simulator.device import device_of
-from advisor.simulator.graph.operator import Layer
+from advisor.simulator.graph.operator import Experts, Layer
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
@@ -197,7 +198,8 @@ class Exchanges:
         pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
         does. The kernels that move tokens take processors from those that compute: DualPipe's own ones all the time.
 
-        Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1, 3.2.2 and 3.5.1.
+        Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1, 3.2.2 and 3.5.1; deepseek-ai/DeepEP, branch hybrid-ep,
+            csrc/hybrid_ep/executor/executor.cu (allgather_routing_map, permute_launcher, unpermute_launcher).
         """
         experts = layer.experts
         zero = np.zeros_like(self.rows)
@@ -205,24 +207,48 @@ class Exchanges:
             return Exchange(zero, zero, zero, zero)
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
         tokens = self.rows / split
+        hybrid = "hybrid_dispatcher" in self.job.features
         if "alltoall_dispatcher" in self.job.features:
             num_bytes = tokens * experts.per_token * experts.hidden_size * BF16_BYTES
             both_ways = 2.0 * self.expert.all_to_all_s(num_bytes)
         else:
             both_ways = self.expert.expert_exchange_s(
-                tokens, experts, neighbours="neighbouring_experts" in self.job.features
+                tokens,
+                experts,
+                mode="hybrid" if hybrid else "normal",
+                neighbours="neighbouring_experts" in self.job.features,
             )
-            if "hybrid_dispatcher" in self.job.features:
-                both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
+        routed_s = zero
+        if hybrid:
+            # Every rank gathers all maps of tokens and experts, one byte a pair; the backward pass has them already.
+            routed_s = self.expert.all_gather_s(tokens * experts.num_experts * self.lattice.expert_parallel)
+            both_ways = both_ways + self._sorted_s(tokens, experts)
         reserved = self.lattice.schedule == DUALPIPE
         covered = reserved | ("overlapped_experts" in self.job.features)
         share = np.where(covered, 1.0, self.costs.expert_overlap)
-        hidden_f = np.minimum(both_ways, share * free_forward_s)
+        forward_s = both_ways + routed_s
+        hidden_f = np.minimum(forward_s, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)
         taken = common_term("exchange_processors")
         return Exchange(
-            both_ways - hidden_f + taken * np.where(reserved, free_forward_s, hidden_f),
+            forward_s - hidden_f + taken * np.where(reserved, free_forward_s, hidden_f),
             both_ways - hidden_b + taken * np.where(reserved, free_backward_s, hidden_b),
             hidden_f,
             hidden_b,
         )
+
+    def _sorted_s(self, tokens: FloatArray, experts: Experts) -> FloatArray:
+        """Time in which HybridEP's own kernels sort what a rank received by expert, and put it back in order [s].
+
+        Sorting reads a vector for each token and rank and writes one for each token and expert; the way back reads and
+        writes as many.
+
+        Source: deepseek-ai/DeepEP, branch hybrid-ep, docs/Hybrid-EP_Implementation.md, section 7.2 (independent mode);
+            NVIDIA/Megatron-LM, core/transformer/moe/fused_a2a.py (moe_permute_fusion_into_hybridep is off by default,
+            and in Megatron-Bridge's recipes).
+        """
+        limit = GroupLimit(experts.num_groups, experts.groups_per_token)
+        ranks, of = np.unique(self.lattice.expert_parallel, return_inverse=True)
+        received = np.array([distinct_holders(int(count), experts.per_token, limit) for count in ranks])[of]
+        moved = 2.0 * tokens * (received + experts.per_token) * experts.hidden_size * BF16_BYTES
+        return np.asarray(moved / self.stream_bytes_per_s)

@@ -91,9 +91,10 @@ _LoraFactorsProxy), and PyTorch 2.11, torch/nn/utils/parametrize.py (Parametriza
 aten/src/ATen/native/cuda/Blas.cpp (baddbmm)."""
 _INNER_TENSORS: Final = ("attended", "activated")
 """Tensors in front of the last matrix of attention and feed-forward part, which tensor-parallel ranks divide."""
-_CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
+_CAST_BYTES: Final = {"fp8": 1.0, "fp8_block": 1.5, "nvfp4": 7.0}
 """Bytes moved per activation or gradient in addition to the cast of the multiplication itself: the transposed copy, and
-for nvfp4 a pass for the scale and one through the random rotation."""
+for nvfp4 a pass for the scale and one through the random rotation. With scales for blocks activations are read,
+transposed and written again, gradients written both ways. Source: DeepSeek-V3 (arXiv:2412.19437), section 3.5.2."""
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
 _UNFUSED_ROTARY: Final = ("gpt_oss",)
@@ -498,11 +499,25 @@ class LayerPricing:
                 widths += wide * layer.mixer.rotary_values
         if layer.feed_forward is not None:
             widths += (3.0 if layer.feed_forward.gated else 2.0) * layer.feed_forward.inner_size
-        inner = widths / tp * BF16_BYTES * s.rows
+        inner = widths / tp * BF16_BYTES * s.rows + self._routed_activation_bytes(layer.experts)
         routed = 4.0 * (layer.experts.num_experts if layer.experts else 0) * s.rows / s.sequence_split
         passes = elementwise_passes(self.job, self.costs)
         forward = passes * self.stream_s(whole + inner + routed) + turned_f
         return forward, passes * self.stream_s(1.8 * (whole + inner) + routed) + turned_b
+
+    def _routed_activation_bytes(self, experts: Experts | None) -> FloatArray | float:
+        """Bytes that the activation between the matmuls of 16-bit experts moves in a forward pass, of one rank.
+
+        Experts in fewer bits were measured with theirs.
+
+        Source: NVIDIA/Megatron-LM, core/transformer/moe/experts.py (TEGroupedMLP: weighted_bias_swiglu_impl between
+            both grouped linear layers).
+        """
+        if experts is None or self.low_bit:
+            return 0.0
+        s = self.slices
+        copies = (self.costs.expert_capacity or 1.0) * s.rows / s.sequence_split * experts.per_token
+        return (3.0 if experts.gated else 2.0) * experts.intermediate_size * BF16_BYTES * copies
 
     def _eager_small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time of the same parts of a gated layer as Transformers' modules run them, operator by operator [s].
@@ -566,8 +581,8 @@ class LayerPricing:
         """Time of the operators around the matmuls of experts, forward and backward [s].
 
         These operators reorder tokens by expert and back, and clamp and bias their activations one tensor at a time. A
-        copy of a token is read and written when it is sorted, after an exchange once more by local expert, and again on
-        its way back, where the copies are summed; HybridEP writes them in order.
+        copy of a token is read and written when it is sorted, after an all-to-all once more by local expert, and again
+        on its way back, where the copies are summed; HybridEP does so as a part of its exchange.
 
         Transformers runs one operator after another, the gate and its activation too.
 

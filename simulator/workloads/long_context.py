@@ -19,6 +19,11 @@ SPREAD_HIGH: Final = 2.0
 (arXiv:2411.01783)."""
 
 
+_MERGED_BYTES: Final = 10.0
+"""Bytes moved per value of attention's output for each further round: a sum in 32 bits is read and written, and a part
+in 16 bits is read. Own assumption: a kernel that keeps the sum on chip moves less."""
+
+
 @dataclass(frozen=True, slots=True)
 class LongPrefill:
     """Time of one long prompt on a group of accelerators [s], by part."""
@@ -37,19 +42,23 @@ def ring_prefill(
 ) -> LongPrefill:
     """Time of a prompt whose tokens are dealt to `context_parallel` groups of TP ranks [s].
 
-    linear parts of tokens / n + attention / n + (n − 1) rounds of max(0, passing a share of the cache − a round of
-    attention)
+    linear parts of tokens / n + attention / n + (n − 1) rounds of a merge and of max(0, passing a share of the cache −
+    a round of attention)
 
     Assumes: zigzag shares, so that causal work is even; the cache passes around while attention computes; linear
-    layers run in one chunk.
+    layers run in chunks of one length, so that n groups are at most n times as fast.
     Raises: AdvisorError: fewer tokens than ranks.
     Source: Liu et al. 2023 (ring attention), arXiv:2310.01889; Yang et al. 2024, arXiv:2411.01783.
     """
     if context_parallel < 1 or prompt_tokens < context_parallel:
         raise AdvisorError(f"{prompt_tokens} tokens cannot be dealt to {context_parallel} groups")
-    share = np.array([prompt_tokens / context_parallel])
-    linear = token_costs(deployment, library, share, decode=False, prompt_tokens=float(share[0]))
-    seconds = {name: float(part[0]) for name, part in linear.seconds.items()}
+    whole, share = (
+        token_costs(deployment, library, np.array([tokens]), decode=False, prompt_tokens=tokens).seconds
+        for tokens in (float(prompt_tokens), prompt_tokens / context_parallel)
+    )
+    seconds = {
+        name: max(float(part[0]), float(whole[name][0]) / context_parallel) for name, part in share.items()
+    }
     attention = (
         sum(
             layer.count
@@ -63,8 +72,25 @@ def ring_prefill(
         / context_parallel
     )
     seconds["attention"] = attention
+    seconds["merge"] = _merge_s(deployment, library, prompt_tokens, context_parallel)
     seconds["ring"] = _exposed_ring_s(deployment, prompt_tokens, context_parallel, attention)
     return LongPrefill(context_parallel, seconds)
+
+
+def _merge_s(deployment: Deployment, library: OperatorLibrary, tokens: int, ranks: int) -> float:
+    """Time of adding the output of each further round to that of the rounds before it [s].
+
+    Assumes: the sum stays in 32 bits, is read and written, and the new part is read in 16 bits.
+    Source: own derivation from the update of ring attention, arXiv:2310.01889, section 3.
+    """
+    values = sum(
+        layer.count * layer.mixer.attention.num_heads * layer.mixer.attention.value_dim
+        for layer in layers_of(deployment.model)
+        if layer.mixer is not None and layer.mixer.attention is not None
+    )
+    shares = deployment.tensor_parallel * deployment.pipeline_parallel
+    moved = _MERGED_BYTES * values * tokens / ranks / shares
+    return (ranks - 1) * moved / library.device.bandwidth_bytes_per_s
 
 
 def _exposed_ring_s(deployment: Deployment, tokens: int, ranks: int, attention_s: float) -> float:

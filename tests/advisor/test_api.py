@@ -9,20 +9,25 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import numpy
 import pytest
 
 import advisor
 from advisor import api
+from advisor.api import call
 from advisor.ask.inputs import option_name, parameters_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.listing import FUNCTIONS as LISTS
 from advisor.catalog.listing import MODULES as LIST_MODULES
+from advisor.catalog.resolve import drop_separators
 from advisor.cli.command import commands
+from advisor.decide.option import Option
+from advisor.render.document import to_json
 
 Cli = Callable[[str], Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -287,3 +292,71 @@ def test_the_types_are_those_of_the_options() -> None:
     assert (ROOT / "advisor" / "__init__.pyi").read_text(encoding="utf-8") == module.stub(), (
         "run python tools/api_stub.py"
     )
+
+
+def missing_attributes(value: object, document: object, path: str) -> list[str]:
+    """Return the paths of a document that the attributes of a result do not reach, or at which they differ."""
+    if isinstance(document, dict):
+        absent = [f"{path}.{name}" for name in document if not hasattr(value, name)]
+        there = [name for name in document if hasattr(value, name)]
+        inner = (missing_attributes(getattr(value, name), document[name], f"{path}.{name}") for name in there)
+        return [*absent, *chain.from_iterable(inner)]
+    if isinstance(document, list):
+        pairs = enumerate(zip(value, document, strict=True))  # type: ignore[call-overload]
+        return [*chain.from_iterable(missing_attributes(*pair, f"{path}[{at}]") for at, pair in pairs)]
+    return [] if to_json(value) == document else [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("recommend", {"model": "8b", "rate": 5, "gpu": ["l40s", "h100"]}),
+        ("recommend", {"workload": "train", "model": "1b", "tokens": "1B", "gpus": 8, "gpu": "h100-sxm"}),
+        ("cost", {"model": "8b", "rate": 5, "gpu": "h100"}),
+        ("simulate serve", {"model": "8b", "rate": 5, "gpu": "h100", "requests": 200}),
+        ("simulate train", {"model": "8b", "gpu": "h100", "gpus": 8}),
+        ("memory", {"model": "8b", "gpu": "h100"}),
+    ],
+)
+def test_every_field_of_the_document_is_an_attribute(name: str, options: dict[str, object]) -> None:
+    """Two answers do not name one thing in two ways: `ttft_s.p99` here and `ttft_s["p99"]` there."""
+    result = call(name, (), options)
+    document = result.to_dict()
+    own = {key: document[key] for key in document if key in result.answer.result}
+    assert len(own) > 3
+    assert missing_attributes(result, own, name) == []
+
+
+def test_records_of_a_result_keep_their_class_and_cannot_be_changed() -> None:
+    option = call("recommend", (), {"model": "8b", "rate": 5, "gpu": "l40s"}).options[0]
+    assert isinstance(option, Option)
+    times = option.performance.ttft_s
+    assert times.p99 is times["p99"]
+    with pytest.raises(AttributeError):
+        times.p99 = 0
+    with pytest.raises(TypeError):
+        times["p99"] = 0
+    assert pickle.loads(pickle.dumps(option)) == option
+
+
+@pytest.mark.parametrize("typed", ["8xh100", "H100:8", "8 x h100"])
+def test_a_count_before_an_accelerator_counts_as_on_the_command_line(cli: Cli, typed: str) -> None:
+    line = cli(f"advisor simulate collective --gpu '{typed}' --bytes 1MiB --json").document()
+    called = call("simulate collective", (), {"gpu": typed, "bytes": "1MiB"}).to_dict()
+    assert called["inputs"]["gpus"] == line["inputs"]["gpus"] == 8
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_choices_are_taken_in_another_case_and_with_other_separators(name: str) -> None:
+    for keyword in api.keywords_of(name).values():
+        choices = get_args(keyword.kind) if get_origin(keyword.kind) is Literal else ()
+        spelled = {drop_separators(each) for each in choices}
+        for choice in choices if len(spelled) == len(choices) else ():
+            for typed in (choice.upper(), choice.replace("_", "-"), choice.replace("-", " ")):
+                assert api.value_of(keyword, typed) == choice
+
+
+def test_a_choice_is_spelled_as_papers_do(cli: Cli) -> None:
+    for typed in ("all-reduce", "AllReduce", "ALL_REDUCE"):
+        assert "all_reduce of" in cli(f"advisor simulate collective --op {typed} --bytes 1MiB").out
+    assert cli("advisor simulate collective --op all-reduces --bytes 1MiB").code == 2

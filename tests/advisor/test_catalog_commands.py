@@ -148,14 +148,16 @@ def test_prices_are_those_known_on_the_day_with_their_age(cli: Cli) -> None:
     for row in document["prices"]:
         assert row["observed_on"] <= "2026-07-01"
         assert row["usd_per_accelerator_hour"] == row["usd_per_hour"] / row["num_accelerators"]
-        assert row["is_stale"] is (row["age_days"] > 30)
+        assert row["is_stale"] is (row["age_days"] is None or row["age_days"] > 30)
+        assert (row["age_days"] is None) is not row["is_dated"]
 
 
 def test_stale_prices_warn_and_fresh_ones_do_not(cli: Cli) -> None:
     stale = cli("advisor catalog prices --gpu h100 --as-of 2026-11-20")
     assert stale.code == 0
-    assert stale.err.count("warning: ") == 1
+    assert stale.err.count("warning: ") == 2
     assert "days old" in stale.err
+    assert "bear no date" in stale.err
     assert cli("advisor catalog prices --gpu h100 --as-of 2026-11-20 -q").err == ""
 
 

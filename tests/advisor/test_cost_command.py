@@ -223,7 +223,7 @@ def test_user_prices_override(cli: Cli, tmp_path: Path) -> None:
     report = json.loads(cli(f"{QUICKEST} --price-file {prices} --api-price-file {apis} --json").out)
     assert (report["rows"][0]["offer"]["provider"], report["api"][0]["provider"]) == ("mine", "mine")
     assert report["ways"][0]["way"] == "api"
-    assert json.loads(cli(f"{QUICKEST} --api groq --json").out)["api"][0]["provider"] == "groq"
+    assert json.loads(cli(f"{QUICKEST} --api deepinfra --json").out)["api"][0]["provider"] == "deepinfra"
     assert json.loads(cli(f"{QUICKEST} --api none --json").out)["api"] == []
 
 

@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from advisor.catalog import accelerators
 from advisor.commands.kernel import run as kernel_run
 from advisor.commands.kernel.options import KernelName
 from advisor.kernels.gemm_tiles import CONFIGS
@@ -160,3 +161,44 @@ def test_kernels_of_one_format_say_it(cli):
     assert "in fp8 on" in cli("advisor kernel fp8_block_gemm --gpu h100-sxm").out
     assert "in int8 on" in cli("advisor kernel w8a8 --gpu h100-sxm").out
     assert "no time is predicted" in cli("advisor kernel ssd --gpu h100-sxm").out
+
+
+UNITS = {"fp8_block_gemm": "fp8", "grouped_gemm_fp8": "fp8", "w8a8": "int8"}
+VECTOR = {name for name in NAMES if name in WORKS and WORKS[name].unit == "vector"} | {
+    "rms_norm",
+    "layer_norm",
+    "softmax",
+    "gelu",
+    "swiglu",
+    "transpose",
+}
+
+
+@pytest.mark.parametrize(
+    "gpu", ["v100-sxm2-16gb", "rtx-3090", "a100-sxm-80gb", "t4", "l40s", "mi300x", "b200-sxm"]
+)
+def test_a_product_is_multiplied_by_units_of_its_format_or_refused(cli, gpu):
+    """A roof by the units of another format would be that of another product."""
+    peaks = accelerators.get(gpu).record.peak_flop_per_s
+    for name in NAMES:
+        for dtype in (None, "bf16", "fp16", "fp8") if name in ("gemm", "attention") else (None,):
+            if dtype == "fp8" and name != "gemm":
+                continue
+            run = cli(f"advisor kernel {name} --gpu {gpu} --json {f'--dtype {dtype}' if dtype else ''}")
+            wanted = UNITS.get(name) or dtype or ("bf16" if "bf16" in peaks else "fp16")
+            has_units = name in VECTOR or wanted in peaks
+            assert (run.code == 0) == has_units, (name, dtype)
+            if has_units:
+                assert json.loads(run.out)["dtype"] == wanted
+            else:
+                assert f"has no {wanted} units" in run.err
+                assert "To fix: --dtype" in run.err if dtype else "To fix: --gpu" in run.err
+
+
+def test_attention_says_that_it_is_causal(cli):
+    run = cli("advisor kernel attention --gpu a100 --shape 1x32x4096x128")
+    assert "causal" in run.out
+    found = json.loads(cli("advisor kernel attention --gpu a100 --shape 1x32x4096x128 --json").out)
+    assert found["causal"]
+    assert found["flop"] == pytest.approx(2 * 32 * 4096**2 * 128, rel=0.01)
+    assert "causal" not in cli("advisor kernel decode_attention --gpu a100").out

@@ -1,6 +1,7 @@
 """Several loads at once: rates or numbers of clients that each get an answer; clients as they are sized and shown."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +128,11 @@ def test_signs_between_thousands_part_no_clients(typed: str, read: str) -> None:
     assert load.concurrency is not None
     assert parse_clients(load.concurrency) == parse_clients(read)
     assert bool(ladder) == (typed in ("64,128", "1,000,2,000"))
+
+
+def test_a_larger_load_for_less_says_that_it_carries_the_smaller(cli: Cli) -> None:
+    """Prices of different age lead at different loads: the headline says why the smaller load costs more."""
+    asked = "advisor recommend --model 8b --rate 1,2 --top 1 --json --as-of 2026-11-20"
+    headline = cli(asked).document()["headline"]
+    small, large = map(float, re.findall(r"\$([\d.]+)/h", headline))
+    assert ("also carries the smaller load" in headline) == (large < small)

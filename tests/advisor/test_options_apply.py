@@ -386,3 +386,19 @@ def test_what_contradicts_a_plan_is_refused(cli: Cli, plan: Path, typed: str, wo
     run = cli(f"advisor recommend --from {plan} {typed}")
     assert run.code == 2, run.out
     assert word in run.err
+
+
+@pytest.mark.parametrize(
+    ("question", "fix"),
+    [
+        ("finetune --model 8b --tokens 10M --adapters qlora", "--method qlora"),
+        ("finetune --model 8b --tokens 10M --use-case LoRA", "--method lora"),
+        ("rl --model 8b --rl-steps 10 --use-case GRPO", "--algorithm grpo"),
+        ("finetune --model 8b --tokens 10M --adapters 50", "drop --adapters"),
+    ],
+)
+def test_a_value_that_another_option_takes_names_that_option(cli: Cli, question: str, fix: str) -> None:
+    """Dropping the option would plan other work than was asked for: all weights instead of QLoRA."""
+    run = cli(f"advisor recommend --workload {question}")
+    assert run.code == 2
+    assert f"To fix: {fix}" in run.err

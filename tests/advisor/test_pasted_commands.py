@@ -318,3 +318,57 @@ def test_quantised_values_need_flash_attention() -> None:
     with pytest.raises(AdvisorError, match="without flash attention"):
         with_pasted_command(["llama-server -m y.gguf -fa off -ctv q8_0"], KNOWN)
     with_pasted_command(["llama-server -m y.gguf -fa on -ctv q8_0"], KNOWN)
+
+
+GUESSES = frozenset((*KNOWN, "--speculative", "--draft-tokens", "--draft-branches"))
+
+
+@pytest.mark.parametrize(
+    ("command", "means"),
+    [
+        (
+            "vllm serve x/y --speculative-config "
+            """'{"method": "eagle3", "model": "a/b", "num_speculative_tokens": 3}'""",
+            "eagle 3",
+        ),
+        (
+            "vllm serve x/y --speculative-config.method mtp --speculative-config.num_speculative_tokens 2",
+            "mtp 2",
+        ),
+        (
+            """vllm serve x/y --speculative_config='{"method":"deepseek_mtp","num_speculative_tokens":1}'""",
+            "mtp 1",
+        ),
+        ("vllm serve x/y --spec-method ngram --spec-tokens 5", "ngram 5"),
+        ("vllm serve x/y --speculative-model '[ngram]' --num-speculative-tokens 4", "ngram 4"),
+        (
+            "vllm serve x/y --speculative-model meta-llama/Llama-3.2-1B-Instruct --num-speculative-tokens 5",
+            "draft:meta-llama/Llama-3.2-1B-Instruct 5",
+        ),
+        (
+            "python -m sglang.launch_server --model-path x/y --speculative-algorithm EAGLE --speculative-num-steps 3 "
+            "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
+            "mtp 3",
+        ),
+        (
+            "python -m sglang.launch_server --model-path x/y --speculative-algo EAGLE3 --speculative-num-steps 5 "
+            "--speculative-draft-model-path a/b --speculative-eagle-topk 8 --speculative-num-draft-tokens 64",
+            "eagle 5 8",
+        ),
+        ("python -m sglang.launch_server --model-path x/y --speculative-algorithm NEXTN", "mtp"),
+        ("llama-server -m a.gguf -md Llama-3.2-1B-Q8_0.gguf --draft-max 8", "draft:Llama-3.2-1B-Q8_0.gguf 8"),
+        ("vllm serve x/y", ""),
+    ],
+)
+def test_speculative_decoding_of_a_command_is_computed(command: str, means: str) -> None:
+    words, notes = with_pasted_command(["--gpu", "h100-sxm", *shlex.split(command)], GUESSES)
+    names = ("--speculative", "--draft-tokens", "--draft-branches")
+    assert " ".join(words[words.index(name) + 1] for name in names if name in words) == means
+    assert not [note for note in notes if "specul" in note or "draft" in note]
+
+
+def test_speculative_decoding_that_is_not_known_is_said_to_be_left_out() -> None:
+    command = """vllm serve x/y --speculative-config '{"method": "newest", "num_speculative_tokens": 3}'"""
+    words, notes = with_pasted_command(["--gpu", "h100-sxm", *shlex.split(command)], GUESSES)
+    assert "--speculative" not in words
+    assert any("without the speculative decoding of the command" in note for note in notes)

@@ -243,8 +243,8 @@ def test_a_question_about_memory_alone_is_told_which_command_answers_it() -> Non
         ),
         ("will gpt-oss-120b fit on 2x 5090", "--model gpt-oss-120b --gpu 2xrtx-5090"),
         ("Can Llama 3.1 70B run on a 4090?", "--gpu rtx-4090 --model llama-3.1-70b"),
-        ("does qwen3-32b run on a Mac Studio M3 Ultra with 256GB", "--gpu m3-ultra-256gb --model qwen3-32b"),
-        ("can I run DeepSeek R1 on a 512GB Mac Studio?", "--gpu m3-ultra --model deepseek-r1"),
+        ("does qwen3-32b run on a Mac Studio M3 Ultra with 256GB", "--model qwen3-32b --gpu m3-ultra-256gb"),
+        ("can I run DeepSeek R1 on a 512GB Mac Studio?", "--model deepseek-r1 --gpu m3-ultra"),
     ],
 )
 def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, command: str) -> None:
@@ -463,6 +463,21 @@ def test_which_format_fits_is_a_question_of_memory() -> None:
 def test_a_question_that_begins_as_a_command_is_a_question(text: str, cli: Cli) -> None:
     run = cli(f"advisor recommend '{text}'")
     assert "understood as" in run.err or "asks for" in run.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "own"),
+    [
+        ("which model for strix halo", "1xstrix-halo-8060s"),
+        ("best coding model for strix halo 128gb", "1xstrix-halo-8060s"),
+        ("what can a 3060 run", "1xrtx-3060-12gb"),
+        ("models for dgx spark", "1xgb10"),
+        ("top local llms on a 5090", "1xrtx-5090"),
+        ("llama 70b on strix halo", "1xstrix-halo-8060s"),
+    ],
+)
+def test_machines_that_no_provider_rents_out_and_what_runs_on_one_are_owned(typed: str, own: str) -> None:
+    assert understand(typed)["--own"] == own
 
 
 def test_a_provider_is_read_by_every_name_that_it_has() -> None:

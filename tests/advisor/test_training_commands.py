@@ -685,3 +685,19 @@ def test_a_plan_with_states_in_host_memory_names_the_method_that_needs_none(
     named = cli(f"{command} --method {smaller}")
     assert "weights in host memory" not in named.out
     assert "keeps all on" not in named.err
+
+
+@pytest.mark.parametrize(("count", "nearest"), [(60, 64), (40, 32), (48, 32), (20, 32), (70, 64)])
+def test_the_fix_of_a_count_is_the_nearest_that_the_degrees_divide(
+    cli: Cli, count: int, nearest: int
+) -> None:
+    job = "--model llama-3.1-70b --gpu h100 --tp 8 --pp 4 --micro-batch 1 --global-batch 512 --sequence 8192"
+    assert f"To fix: --gpus {nearest}" in cli(f"advisor simulate train {job} --gpus {count}").err
+
+
+def test_a_step_that_waits_for_launches_of_experts_says_why_its_interval_is_wide(cli: Cli) -> None:
+    bare = "advisor simulate train --model qwen3-30b-a3b --gpu h100-sxm --gpus 16 --framework megatron --pp 2 --ep 8"
+    told = "how long a host launches experts in 16 bits was not measured"
+    assert told in cli(f"{bare} --global-batch 512 --sequence 4096 --micro-batch 1").err
+    for quiet in ("--micro-batch 1 --precision fp8", "--micro-batch 4 --recompute full"):
+        assert told not in cli(f"{bare} --global-batch 512 --sequence 4096 {quiet}").err

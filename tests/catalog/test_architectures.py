@@ -72,7 +72,8 @@ def test_every_type_that_is_read_has_a_class_and_a_verdict_of_the_larger_engines
         ("tensorrt-llm", "granite-4.0-h-small", "no"),
         ("vllm", "granite-4.0-h-small", "native"),
         ("vllm", "megatron-22b", "no"),
-        ("exllamav3", "llama-3.1-8b", "unknown"),
+        ("exllamav3", "llama-3.1-8b", "native"),
+        ("exllamav3", "gpt-j-6b", "no"),
     ],
 )
 def test_less_usual_models_have_the_verdict_of_the_released_code(

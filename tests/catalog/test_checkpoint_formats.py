@@ -12,11 +12,12 @@ from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.named_formats import is_quantised
-from advisor.catalog.published import served_checkpoint
+from advisor.catalog.published import served_checkpoint, served_model
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIB
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.graph.model import (
+    dense_dtype,
     dense_weight_bytes,
     expert_weight_bytes,
     layers_of,
@@ -377,7 +378,8 @@ def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None
         ("neuralmagic/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "int8", None, 72.7),
         ("cyankiwi/gemma-4-31B-it-AWQ-4bit", "int4", None, 18.1),
         ("unsloth/gemma-4-31B-it-GGUF", "q4_k_m", None, 18.8),
-        ("nvidia/DeepSeek-R1-FP4", "nvfp4", "fp8", 402.0),
+        ("nvidia/DeepSeek-R1-FP4", "nvfp4", "fp8", 396.6),
+        ("amd/DeepSeek-R1-0528-MXFP4-Preview", "mxfp4", None, 376.0),
         ("nvidia/Kimi-K2.5-NVFP4", "nvfp4", "fp8", 589.8),
         ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", "fp8", None, 72.7),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", "fp8", None, 487.2),
@@ -694,3 +696,20 @@ def test_a_file_of_windows_is_never_one_of_the_working_directory(
     with pytest.raises(UnknownNameError, match="no such file") as raised:
         models.get(typed)
     assert typed in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("model", "accelerator", "dtype"),
+    [("deepseek-r1", "mi355x", "mxfp4"), ("deepseek-r1", "b200-sxm", "nvfp4")],
+)
+def test_a_servers_4_bit_checkpoint_decides_which_parts_have_4_bits(
+    model: str, accelerator: str, dtype: str
+) -> None:
+    served = served_model(
+        models.by_id(model), engines.by_id("sglang"), dtype, accelerators.by_id(accelerator)
+    )
+    assert [dense_dtype(served, dtype, part) for part in ("mixer", "feed_forward", "shared_experts")] == [
+        "bf16",
+        dtype,
+        dtype,
+    ]

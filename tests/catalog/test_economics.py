@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from advisor.catalog import models as model_catalog
 from advisor.catalog.api_prices import (
+    api_endings,
     api_prices_as_of,
     bundled_api_prices,
+    endings_of,
     read_api_prices,
 )
 from advisor.catalog.errors import InputFileError, UnknownNameError
@@ -201,3 +204,29 @@ def test_api_prices_in_another_currency_are_refused(tmp_path: Path) -> None:
     file.write_text(HEADER.strip() + ",currency\ngroq,70b,0.5,,0.8,2026-11-19,EUR\n", encoding="utf-8")
     with pytest.raises(InputFileError, match="row 2: field currency: 'EUR'"):
         api_prices_as_of(DAY, ["llama-3.1-70b"], user_file=file)
+
+
+def test_no_price_of_a_service_that_has_ended_is_offered_however_lately_its_list_was_read() -> None:
+    for ending in api_endings():
+        models = {price.model for price in bundled_api_prices() if ending.model in ("", price.model)}
+        alive = api_prices_as_of(DAY, models)
+        assert not any(price.provider == ending.provider for price in alive if ending.rules_out(price, DAY))
+        before = ending.ended_on - datetime.timedelta(days=1)
+        assert not any(ending.rules_out(price, before) for price in bundled_api_prices())
+
+
+def test_an_ending_is_of_a_listed_provider_and_model() -> None:
+    listed = {(price.provider, price.model) for price in bundled_api_prices()}
+    providers = {provider for provider, _ in listed}
+    models = set(model_catalog.all_ids())
+    for ending in api_endings():
+        assert ending.provider in providers
+        assert not ending.model or ending.model in models
+        assert ending.url.startswith("https://")
+
+
+def test_an_ended_service_is_named_unless_the_user_states_its_price(tmp_path: Path) -> None:
+    assert [each.provider for each in endings_of(DAY, ["qwen3-32b"])] == ["groq", "lambda", "novita"]
+    assert [each.provider for each in endings_of(DAY, ["qwen3-32b"], providers=["lambda"])] == ["lambda"]
+    own = api_file(tmp_path, "lambda,qwen3-32b,1,,2,2026-11-19")
+    assert "lambda" in {price.provider for price in api_prices_as_of(DAY, ["qwen3-32b"], user_file=own)}

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no shared data beside the repository")
     return folder
+
+
+def test_family_and_size_in_words_mean_no_model_that_a_newer_one_of_the_size_replaced() -> None:
+    """An id of a first generation is family and size; in words these are no version."""
+    first = [one for one in models.all_ids() if re.fullmatch(r"[a-z]{3,}-\d+(\.\d+)?b", one)]
+    replaced = 0
+    for model_id in first:
+        assert models.get(model_id).record.id == model_id
+        family, size = model_id.rsplit("-", 1)
+        chosen = models.get(f"{family} {size}")
+        later = [each for each in ALL if re.fullmatch(rf"{family}-?\d[\d.]*-{re.escape(size)}", each.id)]
+        newest = max((each.released for each in later), default=chosen.record.released)
+        assert chosen.record.released >= newest or chosen.record.id == models.get(size).record.id
+        assert f"taken as {chosen.record.id}" in chosen.note
+        replaced += chosen.record.id != model_id
+    assert replaced > 5
 
 
 def test_there_are_many_models_of_every_kind() -> None:

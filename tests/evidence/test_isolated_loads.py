@@ -64,6 +64,16 @@ def test_a_test_of_prompts_or_of_answers_alone_is_predicted(isl: str, osl: str, 
     assert metric in found.metrics
 
 
+def test_a_server_whose_lengths_are_not_stated_has_room_for_those_that_count() -> None:
+    """The model keeps a state for each sequence, so that its cache is planned for requests of a length."""
+    row = {"engine": "vllm", "engine_version": "0.23.0", "model": "Qwen/Qwen3.5-27B", "gpu": "rtx-3090"}
+    row |= {"tp": "4", "n_gpus": "4", "weight_dtype": "int4", "load": "batch1", "concurrency": "1"}
+    unstated = predict_row(row, 2)
+    stated = predict_row(row | {"isl": "512", "osl": "128"}, 2)
+    assert stated.metrics
+    assert unstated.metrics == stated.metrics
+
+
 def test_rates_of_a_stream_are_the_engines_and_latencies_the_clients(replica: ReplicaModel) -> None:
     columns, _ = single_stream(isolated_case(load="batch1"), replica, 0)
     engine_s = 512 / columns["prefill_tok_s"]

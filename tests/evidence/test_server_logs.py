@@ -20,7 +20,7 @@ from advisor.catalog.formats.server_log import ServerLog, read_server_log
 from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.memory import expert_padding_bytes
+from advisor.simulator.memory import activation_bytes, expert_padding_bytes
 from advisor.simulator.memory_account import account_memory
 from advisor.simulator.replica_model import EngineSettings, replica_memory
 
@@ -292,3 +292,26 @@ def test_communicators_were_taken_off_the_cache_until_they_were_made_first(
 
     assert (runtime(4) - runtime(1) > 0.2 * GIB) == counted
     assert (runtime(4, "h100-sxm") - runtime(1, "h100-sxm") > 1.0 * GIB) == counted
+
+
+def test_the_profile_of_images_holds_pixels_positions_and_rotated_queries() -> None:
+    """A hybrid of 27B with images on one RTX 5090 under vLLM of August 2026: 2.21 GiB of activations with 2,048 batched
+    tokens (vllm#52872)."""
+    deployment = named_deployment("qwen3.6-27b", "rtx-5090", "vllm", weight_dtype="nvfp4")
+    assert activation_bytes(deployment, 2048, 1) == pytest.approx(2.21 * GIB, rel=0.2)
+
+
+@pytest.mark.parametrize("model", ["qwen3.6-27b", "qwen3.6-35b-a3b", "gemma-4-31b"])
+def test_more_ranks_hold_no_more_of_an_image(model: str) -> None:
+    peaks = [
+        activation_bytes(named_deployment(model, "h100-sxm", "vllm", tensor_parallel=ranks), 2048, 1)
+        for ranks in (1, 2, 4)
+    ]
+    assert peaks[0] > peaks[1] > peaks[2]
+
+
+def test_servers_of_models_with_images_hold_the_tokens_that_they_print() -> None:
+    """Six start-up logs of servers with an image tower, one of which led to the derivation."""
+    ratios = [ratio for name, ratio in _ratios("KV tokens").items() if "Qwen3.6" in name or "gemma-4" in name]
+    assert len(ratios) >= 5
+    assert all(abs(ratio - 1.0) < 0.08 for ratio in ratios), ratios

@@ -201,3 +201,71 @@ def test_a_step_of_a_batch_that_is_not_stated_is_measured_by_its_rate() -> None:
     assert measured_step_s(raw, case, found) == pytest.approx(tokens / 500)
     stated = parse_case(TRAINING_ROW, 2)
     assert measured_step_s(raw, stated, resolve_knobs(stated)) == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("cells", "held"),
+    [
+        ({"precision": "fp8"}, True),
+        ({"precision": "bf16"}, False),
+        ({"precision": "nvfp4", "gpu": "b200-sxm"}, False),
+        ({"precision": "fp8", "framework": "Megatron-LM", "framework_version": ""}, False),
+        ({"precision": "fp8", "model": "deepseek-ai/DeepSeek-V3", "n_gpus": "256", "pp": "8"}, False),
+    ],
+)
+def test_nvidias_recipes_hold_parameters_in_fp8(cells: dict[str, str], held: bool) -> None:
+    """Source: NVIDIA-NeMo/Megatron-Bridge v0.4.2, training/mixed_precision.py: fp8_param_gather."""
+    found = case(**({"framework": "NeMo (Megatron)", "framework_version": "25.04"} | cells))
+    assert ("fp8_allgather" in found.job.features) is held
+
+
+def test_frozen_weights_of_adapters_take_one_byte_in_fp8() -> None:
+    """MLPerf v4.0, NVIDIA's llama2_70b_lora on eight H100s: TP4 with micro-batches of one fits, nothing recomputed."""
+    found = case(
+        framework="NVIDIA NeMo Framework",
+        framework_version="24.04",
+        model="meta-llama/Llama-2-70b-hf",
+        gpu="h100-sxm",
+        n_gpus="8",
+        precision="",
+        seq_len="8192",
+        global_batch_seqs="8",
+        grad_accum="4",
+        micro_batch="1",
+        tp="4",
+        pp="1",
+        cp="1",
+        dp="2",
+        finetune="lora",
+        lora_rank="16",
+        recompute="none",
+    )
+    known = resolve_knobs(found)
+    weights = float(known.memory.weight_bytes[0])
+    assert known.fits
+    assert 68.9e9 / 4 < weights < 1.1 * 68.9e9 / 4
+
+
+@pytest.mark.parametrize(
+    ("gpu", "release", "held_gb"), [("h100-sxm", "2025-03", 47.65), ("mi300x", "2025-08", 39.09)]
+)
+def test_memory_of_one_plan_follows_the_release_of_torchtitan(gpu: str, release: str, held_gb: float) -> None:
+    """pytorch/ao, docs/source/workflows/training.md: Llama 3 8B, batch 1, per-operator recomputation, compiled.
+    torchtitan 0.0.2 did not compile the loss, nightlies of August 2025 did."""
+    row = {
+        "framework": "torchtitan",
+        "framework_version": release,
+        "model": "meta-llama/Meta-Llama-3-8B",
+        "gpu": gpu,
+        "n_gpus": "8",
+        "precision": "bf16",
+        "seq_len": "8192",
+        "global_batch_seqs": "8",
+        "micro_batch": "1",
+        "sharding": "fsdp",
+        "shard_group": "8",
+        "recompute": "selective",
+        "compile": "1",
+        "peak_mem_kind": "reserved",
+    }
+    assert predict_row(row, 1).metrics["peak_mem_gb"].value == pytest.approx(held_gb, rel=0.05)

@@ -13,7 +13,7 @@ from advisor.catalog.units import GIB, GIGA, TERA
 from advisor.probes.expectations import find_expectation
 from advisor.probes.fabric import expected_all_reduce, expected_pair, num_links
 from advisor.probes.identity_rules import check_memory, check_pcie, check_power_limit, check_sms
-from advisor.probes.machine import accelerator_of
+from advisor.probes.pci_ids import accelerator_of
 from advisor.probes.record import Gpu, Measurement
 from advisor.probes.verdict import judge_rate
 

@@ -3,8 +3,9 @@ import sys
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.files import read_csv
-from advisor.probes import machine, nvml
-from advisor.probes.machine import accelerator_of, identify, smi_gpu
+from advisor.probes import machine, nvml, pci_ids
+from advisor.probes.machine import identify, smi_gpu
+from advisor.probes.pci_ids import accelerator_of
 
 
 def test_identity_needs_neither_torch_nor_a_gpu():
@@ -24,7 +25,7 @@ def test_boards_are_known_by_pci_id():
 
 def test_every_pci_id_names_a_board_of_the_catalog():
     known = {accelerator.id for accelerator in all_accelerators()}
-    rows = [row for _, row in read_csv(machine._PCI_IDS, ("pci_id", "accelerator"))]
+    rows = [row for _, row in read_csv(pci_ids._PCI_IDS, ("pci_id", "accelerator"))]
     assert {row["accelerator"] for row in rows} <= known
     assert len({row["pci_id"] for row in rows}) == len(rows)
 

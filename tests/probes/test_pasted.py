@@ -15,8 +15,8 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.units import MIB
 from advisor.probes.fabric import expected_all_reduce
-from advisor.probes.machine import accelerator_of
 from advisor.probes.pasted import assess_proof, read_proof
+from advisor.probes.pci_ids import accelerator_of
 
 FILES = {
     name: f"{name}.txt" for name in ("nvidia_smi_q", "topo", "nvbandwidth", "nccl_tests", "dcgmi", "ibstat")
@@ -100,7 +100,7 @@ def test_what_was_not_pasted_warns_by_the_name_of_its_command(read, left_out):
         "nccl_tests": "nccl-tests",
         "dcgmi": "dcgmi",
     }
-    assert command.get(left_out, left_out) in coverage["value"]
+    assert command.get(left_out, left_out) in coverage["note"]
     assert read(names, more="--strict")[0].code == 5
 
 
@@ -374,7 +374,7 @@ def test_what_is_read_is_judged_or_said_to_be_unjudged_and_never_missing(names, 
     proof, found = judge_texts([OUTPUTS[name] for name in names], order, network)
     read = {title for source in proof.sources for title in source["formats"].split(", ")}
     (coverage,) = found["pasted.coverage"]
-    missing = str(coverage.value).removeprefix("without ").split(", ")
+    missing = coverage.note.removeprefix("without ").split(", ")
     assert not read & {name.partition(" (")[0] for name in missing}
     unjudged = {str(check.value).partition(" (")[0] for check in found.get("pasted.unjudged", ())}
     assert all(check.note for check in found.get("pasted.unjudged", ()))

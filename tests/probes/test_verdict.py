@@ -160,7 +160,7 @@ def test_expectations_are_of_known_boards_and_below_their_peaks():
 def test_every_gpu_of_the_id_list_has_expectations():
     from advisor.catalog.accelerators import by_id
     from advisor.catalog.files import read_csv
-    from advisor.probes.machine import _PCI_IDS
+    from advisor.probes.pci_ids import _PCI_IDS
 
     boards = [by_id(row["accelerator"]) for _, row in read_csv(_PCI_IDS, ("pci_id", "accelerator"))]
     for board in (b for b in boards if b.vendor in ("nvidia", "amd")):

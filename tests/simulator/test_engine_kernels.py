@@ -16,6 +16,7 @@ from advisor.simulator.engine_costs import (
     prompt_launch_s,
     release_costs,
 )
+from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import num_collectives, num_operators
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
@@ -318,3 +319,39 @@ def test_graphs_of_early_vllm_end_at_a_context(version: str, tokens: int, captur
         settings=EngineSettings(version=version),
     )
     assert (max(replica.cuda_graph_sizes) > 0) == captured
+
+
+def small_operators_s(deployment: Deployment, num_tokens: float, version: str) -> float:
+    """Time of the small operators of one pass [s]."""
+    library = operator_library(deployment, version=version)
+    costs = token_costs(deployment, library, np.array([num_tokens]), decode=True)
+    return float(costs.seconds["small_operators"][0])
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm"])
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        ("gpt-oss-120b", True),
+        ("llama-3.1-70b", True),
+        ("llama-3.1-8b", False),
+        ("qwen3.5-397b-a17b", False),
+        ("deepseek-r1", True),
+    ],
+)
+def test_sums_over_ranks_take_norms_along_where_the_source_has_it(
+    gpu: str, model: str, *, takes: bool
+) -> None:
+    ranks = 8 if model == "deepseek-r1" else 4
+    shared = named_deployment(model, gpu, "tensorrt-llm", tensor_parallel=ranks)
+    now = small_operators_s(shared, 16.0, "1.2.0")
+    before = small_operators_s(shared, 16.0, "0.20.0")
+    assert (now < before) if takes else (now == before)
+
+
+def test_a_rank_alone_and_sums_of_long_prompts_keep_their_norms() -> None:
+    for ranks, tokens in ((1, 16.0), (4, 8192.0)):
+        deployment = named_deployment("gpt-oss-120b", "b200-sxm", "tensorrt-llm", tensor_parallel=ranks)
+        assert small_operators_s(deployment, tokens, "1.2.0") == small_operators_s(
+            deployment, tokens, "0.20.0"
+        )

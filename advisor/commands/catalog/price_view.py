@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.catalog.part_prices import STALE_AFTER_DAYS as PARTS_STALE_AFTER_DAYS
 from advisor.catalog.part_prices import price_words
-from advisor.catalog.prices import STALE_AFTER_DAYS, age_days, is_stale
+from advisor.catalog.prices import STALE_AFTER_DAYS, is_stale, price_age_days
 from advisor.catalog.schema import Price
 from advisor.catalog.schema.part import (
     Board,
@@ -148,24 +148,28 @@ def price_row(price: Price, as_of: datetime.date) -> dict[str, object]:
     """Return a price with what follows from it on a day."""
     return fields_of(price) | {
         "usd_per_accelerator_hour": price.usd_per_accelerator_hour,
-        "age_days": age_days(price, as_of),
+        "age_days": price_age_days(price, as_of),
         "is_stale": is_stale(price, as_of),
     }
 
 
 def stale_warnings(prices: Sequence[Price], as_of: datetime.date) -> tuple[str, ...]:
-    """Return one sentence if some prices were read too long before the day, with the range of their age."""
-    ages = sorted(age_days(price, as_of) for price in prices if is_stale(price, as_of))
+    """Return a sentence if some prices were read too long before the day, with the range of their age, and one if some
+    bear no date."""
+    undated = sum(not price.is_dated for price in prices)
+    told = (f"{undated} of {len(prices)} prices bear no date: check before you buy",) if undated else ()
+    known = (price_age_days(price, as_of) for price in prices if is_stale(price, as_of))
+    ages = sorted(age for age in known if age is not None)
     if not ages:
-        return ()
+        return told
     span = f"{ages[0]} days" if ages[0] == ages[-1] else f"{ages[0]} to {ages[-1]} days"
     which = "the price is" if len(prices) == 1 else f"{len(ages)} of {len(prices)} prices are"
-    return (f"{which} {span} old on {as_of} (stale after {STALE_AFTER_DAYS}): check before you buy",)
+    return (f"{which} {span} old on {as_of} (stale after {STALE_AFTER_DAYS}): check before you buy", *told)
 
 
 def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
     order = price.min_quantity or 0
-    age = age_days(price, as_of)
+    age = price_age_days(price, as_of)
     return (
         price.accelerator,
         price.provider,
@@ -179,5 +183,5 @@ def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
         ),
         usd(price.usd_per_hour),
         usd(price.usd_per_accelerator_hour),
-        str(age) if age or price.is_dated else "undated",
+        "undated" if age is None else str(age),
     )

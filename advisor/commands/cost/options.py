@@ -9,6 +9,7 @@ from typer import Option
 from advisor.ask.inputs import without
 from advisor.ask.options import (
     LOAD,
+    Audience,
     Effect,
     ExtraOptions,
     Levers,
@@ -47,6 +48,7 @@ class CostInput:
             True,
         ),
     ] = "flat"
+    need: Audience = Audience()
     load: Annotated[LoadOptions, without(LoadOptions, "ramp", "trace_speed", "length_dist", "requests")] = (
         LoadOptions()
     )
@@ -59,6 +61,13 @@ class CostInput:
     purchase_price: Annotated[
         float | None,
         COMPARISON("USD", "What one accelerator of --own costs you.", "the catalog's", max=1_000_000_000),
+    ] = None
+    years: Annotated[
+        float | None, COMPARISON("N", "Years until owned hardware is sold.", "the catalog's", min=0.5, max=20)
+    ] = None
+    electricity: Annotated[
+        float | None,
+        COMPARISON("USD", "Dollars per kWh where owned hardware stands.", "that of the place", min=0, max=5),
     ] = None
     api: Annotated[str, COMPARISON("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[

@@ -67,6 +67,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             asked,
             _rows_table(report.rows),
             _sure(report),
+            *_terms(report.rows, question),
             *not_among(report.rejected, report.not_taken, scenario.constraints.accelerators),
             bill,
             *_providers_blocks(row, limit=MAX_PROVIDERS),
@@ -100,6 +101,7 @@ def _sections(
                 asked,
                 _rows_table(report.rows),
                 _sure(report),
+                *_terms(report.rows, question),
                 *_providers_blocks(first, limit=len(first.providers)),
                 latency_chart(report.rows),
             ),
@@ -177,6 +179,24 @@ def _sure(report: CostReport) -> Paragraph:
     """Return how sure the order of the rows is, as `recommend` says it."""
     options = [row.option for row in report.rows]
     return Paragraph(how_sure(options, report.safe_pick, report.comparisons))
+
+
+def _terms(rows: Sequence[CostRow], question: CostQuestion) -> list[Block]:
+    """Return the term of each row with what it commits to, where the question allows several; and terms of no row."""
+    allowed = question.scenario.constraints.terms
+    if len(allowed) < 2:
+        return []
+    of_term: dict[str, list[str]] = {}
+    for row in rows:
+        option = row.option
+        if option.offer is not None:
+            owed = option.bill.commitment_usd
+            said = f"{option.rank} ({usd(owed)} owed, used or not)" if owed else str(option.rank)
+            of_term.setdefault(option.offer.term, []).append(said)
+    words = [f"{term_words(term)}: {', '.join(ranks)}" for term, ranks in of_term.items()]
+    lacking = [term_words(term) for term in allowed if term not in of_term]
+    none = f"; no option is {' or '.join(lacking)}" if lacking else ""
+    return [Paragraph(f"Terms of the options: {'; '.join(words)}{none}.")]
 
 
 def _row(row: CostRow) -> tuple[str, ...]:

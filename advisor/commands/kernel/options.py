@@ -54,12 +54,15 @@ class KernelInput:
     The model shows the roof, the tiles, their waves and how many programs an SM holds, for any GPU.
     """
 
-    name: Annotated[KernelName, Argument(metavar="NAME", help="Operator.")]
+    name: Annotated[KernelName, Argument(metavar="NAME", help="Operator; attention is causal.")]
     shape: Annotated[
         str | None,
         Option(metavar="AxBxC", help="Sizes, as 8192x8192; a wrong number of them names the operator's."),
     ] = None
-    dtype: Annotated[Literal["bf16", "fp16", "fp8"], Option(help="Number format; fp8 of gemm only.")] = "bf16"
+    dtype: Annotated[
+        Literal["bf16", "fp16", "fp8"] | None,
+        Option(help="Number format; fp8 of gemm only.", show_default="the GPU's 16 bits"),
+    ] = None
     gpu: Annotated[
         str | None, Option(metavar="ID", help="Accelerator to model.", show_default="this machine's")
     ] = None

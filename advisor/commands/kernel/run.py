@@ -36,6 +36,8 @@ _MODELLED: Final[dict[str, OperatorName]] = {
     "swiglu": "swiglu",
     "transpose": "transpose",
 }
+_CAUSAL: Final = ("attention", "attention_backward", "attention_packed")
+"""Kernels of attention over whole sequences, which are causal; queries of decoding see all that is cached."""
 _DEFAULT_SHAPE: Final = {"gemm": "8192x8192x8192", "attention": "1x32x16384x128"}
 _LARGEST_HEAD: Final = 256
 _SIZE_RULES: Final[dict[tuple[str, str], tuple[int, int]]] = {
@@ -79,28 +81,31 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
     notes = [found.note] if found.note else []
     if asked.gpu is None and not here:
         notes.append(f"no GPU is known here: modelled for {_DEFAULT_GPU}; --gpu names another")
+    dtype = asked.dtype or found.record.sixteen_bit_dtype
+    _check_units(asked, dtype, found.record)
     is_measured = not missing and (asked.gpu is None or found.record.id == here)
     if not missing and not is_measured:
         notes.append(
             f"this machine has {here or 'another GPU'}, so {found.record.id} is modelled, not measured"
         )
-    analysis = analyse_kernel(asked.name, shape, asked.dtype, found.record)
+    analysis = analyse_kernel(asked.name, shape, dtype, found.record)
     times: list[KernelTime] = []
     if is_measured:
-        times = measure_kernel(asked.name, shape, asked.dtype, peers, with_sweep=asked.sweep is not None)
+        times = measure_kernel(asked.name, shape, dtype, peers, with_sweep=asked.sweep is not None)
     content = KernelAnswer(
         name=asked.name,
-        dtype=_format_of(asked),
+        dtype=_format_of(asked.name, dtype),
         accelerator=found.record,
         analysis=analysis,
+        is_causal=asked.name in _CAUSAL,
         times=tuple(times),
-        tiles=_tiles(asked, shape, found.record),
+        tiles=_tiles(asked, dtype, shape, found.record),
         needs=missing,
     )
     inputs: dict[str, object] = {
         "name": asked.name,
         "shape": list(shape),
-        "dtype": asked.dtype,
+        "dtype": dtype,
         "gpu": found.record.id,
         "against": list(peers),
         "sweep": asked.sweep,
@@ -184,10 +189,42 @@ def _peers(asked: KernelInput) -> tuple[str, ...]:
     return names
 
 
-def _format_of(asked: KernelInput) -> str:
+def _format_of(name: str, dtype: str) -> str:
     """Format in which the kernel multiplies: that of the option, or the only one that the kernel has."""
+    counted = WORKS.get(name)
+    return counted.unit if counted is not None and counted.unit in ("fp8", "int8") else dtype
+
+
+_MULTIPLIES: Final = ("gemm", "attention")
+"""Modelled operators that the matrix unit computes; of counted ones their record says so."""
+
+
+def _check_units(asked: KernelInput, dtype: str, record: Accelerator) -> None:
+    """Refuse a product in a format that the accelerator has no units for.
+
+    Raises: AdvisorError: the accelerator does not multiply the format.
+    """
     counted = WORKS.get(asked.name)
-    return counted.unit if counted is not None and counted.unit in ("fp8", "int8") else asked.dtype
+    multiplies = asked.name in _MULTIPLIES if counted is None else counted.unit != "vector"
+    wanted = _format_of(asked.name, dtype)
+    peaks = record.peak_flop_per_s
+    if not multiplies or peaks.get(wanted) or (wanted == "fp16" and peaks.get("bf16")):
+        return
+    own = record.sixteen_bit_dtype
+    if asked.dtype == wanted:
+        fix = f"--dtype {own}, which it multiplies"
+    else:
+        able = ", ".join(
+            sorted(each.id for each in accelerators.all_accelerators() if each.peak_flop_per_s.get(wanted))[
+                :3
+            ]
+        )
+        fix = f"--gpu of one that has them, e.g. {able}"
+    raise AdvisorError(
+        f"{record.id} has no {wanted} units",
+        why=f"{asked.name} multiplies {wanted}; an accelerator without such units first converts its operands to {own}",
+        fix=fix,
+    )
 
 
 def _check_format(asked: KernelInput) -> None:
@@ -228,11 +265,13 @@ def analyse_kernel(name: str, shape: tuple[int, ...], dtype: str, record: Accele
     return analyse_counts(name, sizes, dtype, work, peak, device_of(record).bandwidth_bytes_per_s)
 
 
-def _tiles(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> tuple[TileOccupancy, ...]:
+def _tiles(
+    asked: KernelInput, dtype: str, shape: tuple[int, ...], record: Accelerator
+) -> tuple[TileOccupancy, ...]:
     """Return waves and occupancy of the kernel's tile shapes: all with a sweep, else the first one's."""
     if asked.name != "gemm":
         return ()
-    width = 1 if asked.dtype == "fp8" else 2
+    width = 1 if dtype == "fp8" else 2
     whole: list[Config] = [config for config in CONFIGS[width] if config.pieces == 1]
     chosen = whole if asked.sweep is not None else whole[:1]
     return tuple(

@@ -36,6 +36,8 @@ class KernelAnswer:
     dtype: str
     accelerator: Accelerator
     analysis: OperatorAnalysis
+    is_causal: bool
+    """Whether it is attention whose queries see the tokens before them, half of all pairs."""
     times: tuple[KernelTime, ...]
     """Measured instruments and tile shapes; empty without a GPU."""
     tiles: tuple[TileOccupancy, ...]
@@ -70,6 +72,7 @@ def kernel_answer(content: KernelAnswer, inputs: dict[str, object], notes: tuple
             "kernel": content.name,
             "shape": content.analysis.shape,
             "dtype": content.dtype,
+            "causal": content.is_causal,
             "accelerator": content.accelerator.id,
             "bound": usual.bound(content.analysis.bandwidth_bytes_per_s),
             "flop": usual.work.flop,
@@ -92,7 +95,8 @@ def _shape_words(content: KernelAnswer) -> str:
 
 
 def _headline(content: KernelAnswer, measured: Sequence[KernelTime]) -> str:
-    where = f"{content.name} {_shape_words(content)} in {content.dtype} on {content.accelerator.id}"
+    masked = ", causal," if content.is_causal else ""
+    where = f"{content.name} {_shape_words(content)}{masked} in {content.dtype} on {content.accelerator.id}"
     own = [time.time_s for time in measured if time.time_s and time.instrument.startswith("advisor")]
     if own:
         best = min(own)
@@ -111,11 +115,16 @@ def _headline(content: KernelAnswer, measured: Sequence[KernelTime]) -> str:
 def _roof(content: KernelAnswer) -> str:
     usual = content.analysis.usual
     bandwidth = content.analysis.bandwidth_bytes_per_s
+    halved = (
+        " Causal: a query sees the tokens up to its own, so that half of the pairs count."
+        if content.is_causal
+        else ""
+    )
     return (
         f"The roof: {digits(usual.work.intensity_flop_per_byte)} flop/byte against a ridge of "
         f"{digits(usual.peak_flop_per_s / bandwidth)}, so {usual.bound(bandwidth)} bounds it; "
         f"{show(usual.peak_flop_per_s, COMPUTE)} and {show(bandwidth, RATE)} by the datasheet allow "
-        f"{show(usual.floor_s, TIME)}."
+        f"{show(usual.floor_s, TIME)}.{halved}"
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.models import weights_in_words
 from advisor.catalog.units import GB, GIGA, KILO
 from advisor.commands.memory.links import CacheLink
 from advisor.render.answer import Answer, Paragraph, Table, columns
@@ -150,9 +151,8 @@ def _headline(deployment: Deployment, tokens: int, account: MemoryAccount) -> st
     """Return the verdict in one sentence."""
     count = deployment.accelerators_per_replica
     where = f"{count} x {deployment.accelerator.id} under {deployment.engine.name}"
-    what = (
-        f"{deployment.model.id} ({deployment.weight_dtype} weights, {deployment.kv_dtype} cache) on {where}"
-    )
+    weights = weights_in_words(deployment.model, deployment.weight_dtype)
+    what = f"{deployment.model.id} ({weights}, {deployment.kv_dtype} cache) on {where}"
     if account.problem:
         return f"{what} does not fit: {account.problem}"
     number = account.num_sequences
@@ -208,6 +208,9 @@ def _whole(deployment: Deployment, tokens: int, model: ModelAccount) -> str:
     count = f"{digits(model.num_parameters / GIGA)} billion parameters"
     if model.num_active_parameters < model.num_parameters:
         count += f", {digits(model.num_active_parameters / GIGA)} of them active,"
+    towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
+    if towers:
+        count += f" and {digits(towers / GIGA)} billion of its image and audio towers"
     return (
         f"The whole model has {count} in {digits(model.weight_bytes / GB)} GB of weights, and {sequence}: "
         f"{digits(model.cache_bytes_per_token / KILO)} kB for each further token. GB are 10^9 bytes."

@@ -9,6 +9,12 @@ from typer import Argument, Option
 from advisor.ask.options import Effect
 from advisor.cli.command import command
 
+_Report = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="A report to send to the provider: .md or .html."),
+    Effect.WRITES,
+]
+
 
 @command("probe", is_local=True)
 @dataclass(frozen=True, slots=True)
@@ -32,20 +38,20 @@ class ProbeInput:
         Effect.EXECUTES,
     ] = False
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
-    report: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="A report to send to the provider: .md or .html."),
-        Effect.WRITES,
-    ] = None
+    report: _Report = None
 
 
 @command("probe show", is_local=True)
 @dataclass(frozen=True, slots=True)
 class ShowProbeInput:
-    """Show a saved probe: verdict, figures against expectations, topology; nothing is measured."""
+    """Show a saved probe or verdict on pasted reports: figures against expectations, topology; nothing is measured."""
 
     file: Annotated[
-        Path, Argument(metavar="PROBE.json", help="What `advisor probe -o` wrote, or a recording by name.")
+        Path,
+        Argument(
+            metavar="PROBE.json",
+            help="File of `advisor probe -o` or `probe read -o`, or a recording by name.",
+        ),
     ]
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
 
@@ -55,8 +61,8 @@ class ShowProbeInput:
 class ProofInput:
     """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
 
-    Read are nvidia-smi, its -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ib_write_bw, ibstat and
-    lspci -nn.
+    Read are nvidia-smi, its -q, -L, nvlink -s, topo -m and --query-gpu as CSV, nvbandwidth, dcgmi diag, nccl-tests,
+    ib_write_bw, ibstat and lspci -nn.
     Two reports of nvidia-smi -q, before and after work, also show what error counters did.
     """
 
@@ -68,3 +74,4 @@ class ProofInput:
         str | None, Option(metavar="TEXT", help="Network that was ordered, e.g. 'InfiniBand 8x400Gb'.")
     ] = None
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
+    report: _Report = None

@@ -15,7 +15,7 @@ from advisor.cli.notes import progress, tell_interrupted
 from advisor.commands.probe.options import ProbeInput, ProofInput, ShowProbeInput
 from advisor.commands.probe.view import probe_answer, proof_answer
 from advisor.probes.assess import claimed_board
-from advisor.probes.document import probe_of, read_probe
+from advisor.probes.document import probe_of, read_probe, read_verdict
 from advisor.probes.record import Measurement, ProbedMachine
 from advisor.probes.session import Progress, Session, finished_steps
 from advisor.render.answer import Answer
@@ -123,6 +123,8 @@ def read(asked: ProofInput, shared: SharedOptions) -> Answer:
     """
     from advisor.probes.pasted import assess_proof, read_proof
 
+    if asked.report is not None:
+        check_writable(asked.report)
     board, number, note = parse_expect(asked.expect)
     if asked.network is not None:
         check_network(asked.network)
@@ -136,6 +138,8 @@ def read(asked: ProofInput, shared: SharedOptions) -> Answer:
         "strict": asked.strict,
     }
     answer = proof_answer(found, proof.sources, inputs, strict=asked.strict)
+    if asked.report is not None:
+        _write_report(asked.report, answer, shared)
     return replace(answer, notes=(note,)) if note else answer
 
 
@@ -177,12 +181,15 @@ def _write_report(path: Path, answer: Answer, shared: SharedOptions) -> None:
 
 
 def show(asked: ShowProbeInput, shared: SharedOptions) -> Answer:
-    """Return a saved probe as `advisor probe` showed it.
+    """Return a saved probe, or a saved verdict on pasted texts, as its command showed it.
 
-    Raises: InputFileError: the file cannot be read or is no probe.
+    Raises: InputFileError: the file cannot be read or is neither.
     """
-    found = read_probe(asked.file)
-    answer = probe_answer(found, {"file": asked.file, "strict": asked.strict}, strict=asked.strict)
+    found = read_verdict(asked.file)
+    inputs: dict[str, object] = {"file": asked.file, "strict": asked.strict}
+    if found.sources:
+        return proof_answer(found, found.sources, inputs, strict=asked.strict)
+    answer = probe_answer(found, inputs, strict=asked.strict)
     if found.is_sealed:
         return answer
     unsealed = f"{asked.file} bears no seal: an older version wrote it, or it was edited"

@@ -13,6 +13,7 @@ from advisor.catalog.model_quality import sources_of
 from advisor.catalog.units import GB
 from advisor.commands.recommend.options import RecommendInput
 from advisor.decide.models_that_fit import FittingModel, models_that_fit
+from advisor.decide.offers import market
 from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Paragraph, Table, bullet_list, columns
 from advisor.render.numbers import LEGEND, MISSING, digits, show_quantity
@@ -70,6 +71,8 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             fix=f"--model NAME, or no {option}",
         )
     scenario, notes = question_without_model(asked, shared)
+    scenario, unsold = _with_unsold_owned(scenario)
+    notes = (*notes, *unsold)
     # A machine that is there runs what it holds: only a budget buys what a use case asks for.
     in_time = bool(shared.given & _IN_TIME) or ("use_case" in shared.given and not scenario.constraints.own)
     found, number = models_that_fit(scenario, asked.shown.top, in_time=in_time)
@@ -80,10 +83,11 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             fix="a larger --budget, faster hardware, or looser objectives: --ttft-p99, --tpot-p99",
         )
     if not found:
+        mend = "more of it (--own)" if scenario.constraints.own else "a larger --budget or another --gpu"
         raise InfeasibleError(
             "no model of the catalog fits",
             why=f"weights and one request of {scenario.traffic.longest_request_tokens:,} tokens exceed every machine",
-            fix="--own with more accelerators, a larger --budget, or shorter requests: --input-tokens 1000",
+            fix=f"{mend}, or shorter requests: --input-tokens",
         )
     return Answer(
         result={"models": [_record(one) for one in found], "num_models_that_fit": number},
@@ -105,6 +109,21 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
         records="models",
         notes=notes,
     )
+
+
+def _with_unsold_owned(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
+    """Return a question about accelerators that no provider rents out as one about one of each that is there, with a
+    note on that; any other as it is."""
+    limits = scenario.constraints
+    named = limits.accelerators
+    offers, _ = market(limits, scenario.as_of, scenario.calibration)
+    if limits.own or not named or any(offers.values()):
+        return scenario, ()
+    own = tuple((1, name) for name in named)
+    owned = limits.model_copy(update={"own": own, "accelerators": ()})
+    words = ",".join(f"1x{name}" for name in named)
+    note = f"no provider rents out {' or '.join(named)}: one that is there is taken, as --own {words} says"
+    return scenario.model_copy(update={"constraints": owned}), (note,)
 
 
 def question_without_model(asked: RecommendInput, shared: SharedOptions) -> tuple[Scenario, tuple[str, ...]]:

@@ -100,7 +100,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     traffic = scenario.traffic
     goals = scenario.objectives
     limits = scenario.constraints
-    load = "loads as below" if scenario.ladder_per_s else "the highest load within them"
+    load = "loads as below" if scenario.ladder_per_s else "the highest load of equal replicas within them"
     if scenario.ladder_clients:
         load = "clients as below"
     elif traffic.concurrency is not None:

@@ -9,6 +9,8 @@ from typing import Any
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
 from advisor.commands.simulate_fleet.charts import fleet_charts
+from advisor.decide.bounds import capacity_per_s
+from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of, pick_attributes
 from advisor.render.numbers import (
@@ -28,7 +30,12 @@ from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind
 from advisor.simulator.serving.fleet_result import FleetResult, PoolResult, TenantResult, TimelineRow
 from advisor.simulator.serving.overload import Overload, overload_of_fleet
-from advisor.simulator.serving_prediction import predicted_latencies, predicted_rate
+from advisor.simulator.serving_prediction import (
+    predicted_latencies,
+    predicted_rate,
+    sent_factors,
+    with_factors,
+)
 
 _ROWS = 16
 """Number of rows of the time series for people; the JSON document has all."""
@@ -64,6 +71,42 @@ class FleetRun:
         found = predicted_latencies(of.ttft, of.tpot, of.e2e, replica)
         return found if self.overload is None else {**found, "ttft_s": {}, "e2e_s": {}}
 
+    def rate(self, amount: float) -> Quantity:
+        """Return requests or tokens of the whole run per second, with an interval that the load limits [1/s]."""
+        result = self.result
+        first = self.replicas[0]
+        served = predicted_rate(result.num_finished / result.duration_s, first)
+        sent_per_s = result.num_finished / self._arrivals_s()
+        slower = predicted_rate(1.0, first)
+        whole_s = Quantity(1.0, 1.0 / slower.high, 1.0 / slower.low, slower.basis)
+        span = sent_factors(
+            served,
+            sent_per_s,
+            whole_s,
+            is_overloaded=self.overload is not None,
+            capacity_per_s=self._capacity_per_s(),
+        )
+        return with_factors(predicted_rate(amount / result.duration_s, first), span)
+
+    def _arrivals_s(self) -> float:
+        """Return the time in which requests come, to the end of the last interval with an arrival [s]."""
+        rows = self.result.timeline
+        last = max((at for at, row in enumerate(rows) if row.arrived_per_s > 0.0), default=len(rows) - 1)
+        return rows[last + 1].from_s if last + 1 < len(rows) else self.result.duration_s
+
+    def _capacity_per_s(self) -> float:
+        """Return the most requests per second of the replicas that were paid for, each pool at its own lengths."""
+        hours = self.result.duration_s / HOUR_S
+        total = 0.0
+        for pool, replica in zip(self.result.pools, self.replicas, strict=True):
+            if pool.num_finished:
+                traffic = Traffic(
+                    mean_input_tokens=max(1, round(pool.input_tokens / pool.num_finished)),
+                    mean_output_tokens=max(1, round(pool.output_tokens / pool.num_finished)),
+                )
+                total += pool.replica_hours / hours * capacity_per_s(replica, traffic)
+        return total
+
 
 def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
     """Return latencies, goodput, cost and time series of a fleet."""
@@ -79,8 +122,8 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
             "metrics": {
                 "goodput_fraction": result.goodput_fraction,
                 "goodput_requests_per_s": result.goodput_fraction * result.num_requests / result.duration_s,
-                "requests_per_s": predicted_rate(result.num_finished / result.duration_s, first),
-                "output_tokens_per_s": predicted_rate(result.output_tokens / result.duration_s, first),
+                "requests_per_s": run.rate(result.num_finished),
+                "output_tokens_per_s": run.rate(result.output_tokens),
                 **pick_attributes(
                     result, "mean_in_system num_finished num_refused num_rejected num_retried usd"
                 ),

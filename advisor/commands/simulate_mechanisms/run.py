@@ -16,6 +16,7 @@ from advisor.catalog.schema import Calibration
 from advisor.catalog.vision import ImageScheme
 from advisor.commands.simulate_mechanisms.options import AdaptersInput, VisionInput
 from advisor.commands.simulate_mechanisms.view import adapter_answer, vision_answer
+from advisor.decide.bounds import capacity_per_s
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.serve_view import ServeRun
@@ -27,7 +28,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ServingResult, Workload, simulate
 from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
-from advisor.simulator.serving_prediction import predict_serving
+from advisor.simulator.serving_prediction import predict_serving, within_sent
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.encoder_pool import EncoderPool, behind_encoders, with_encoding
 from advisor.simulator.workloads.lora import Adapters, lora_replica
@@ -187,8 +188,15 @@ def _simulate_load(
         result = run(plan.workload)
     wall_s = time.perf_counter() - started
     check_served(result)
-    overload = overload_of(result, None if plan.traffic.concurrency else plan.traffic.rate_per_s)
+    load_per_s = None if plan.traffic.concurrency else plan.traffic.rate_per_s
+    overload = overload_of(result, load_per_s)
     prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
+    if load_per_s is not None:
+        # Encoders before the replicas are no part of the surface that says what these carry.
+        most = deployment.num_replicas * capacity_per_s(replica, plan.traffic) if encoders is None else None
+        prediction = within_sent(
+            prediction, load_per_s, is_overloaded=overload is not None, capacity_per_s=most
+        )
     needed = num_requests_to_tell(result, sent)
     shown = ServeRun(replica, result, prediction, wall_s, overload=overload, needed_requests=needed)
     return shown, plan, notes

@@ -27,6 +27,8 @@ class KvTransfer:
     """Time over one free link, from the first byte to the last, latency included [s]."""
     exposed_s: float
     """Part of that time that passes after the prompt is computed: a layer's share if layers leave one by one [s]."""
+    network: str | None
+    """Network between the pools, in words; None if all workers are in one domain."""
 
     @property
     def words(self) -> str:
@@ -34,8 +36,12 @@ class KvTransfer:
         return (
             f"The cache of a mean prompt of {digits(self.tokens)} tokens has {show(self.num_bytes, SIZE)} and takes "
             f"{show(self.time_s, TIME)} over {show(self.bytes_per_s, RATE)} to the decode pool; at least "
-            f"{show(self.exposed_s, TIME)} of it comes after the prompt is computed."
+            f"{show(self.exposed_s, TIME)} of it comes after the prompt is computed.{self._network_words}"
         )
+
+    @property
+    def _network_words(self) -> str:
+        return "" if self.network is None else f" {self.network[0].upper()}{self.network[1:]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,10 @@ class Pools:
         moved = link.fixed_bytes + link.bytes_per_token * tokens
         whole_s = link.latency_s + moved / link.bytes_per_s
         pieces = link.num_pieces(tokens)
-        return KvTransfer(
-            tokens, moved, link.bytes_per_s, whole_s, link.latency_s + moved / pieces / link.bytes_per_s
-        )
+        exposed_s = link.latency_s + moved / pieces / link.bytes_per_s
+        network = self.model.network
+        words = None if network is None else network.words
+        return KvTransfer(tokens, moved, link.bytes_per_s, whole_s, exposed_s, words)
 
 
 def pools_of(

@@ -19,6 +19,7 @@ from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
+from advisor.ask.topology import check_network
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
@@ -50,7 +51,7 @@ from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
-from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
+from advisor.simulator.serving_prediction import ServingPrediction, predict_serving, within_sent
 
 if TYPE_CHECKING:
     from advisor.commands.simulate_serve.pools import KvTransfer, Pools
@@ -73,15 +74,23 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
-    deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
+    if asked.pools.is_given and layout.network is not None:
+        # It is the network between the pools, whether or not a worker spans machines.
+        check_network(layout.network)
+        deployment, notes = stated_deployment(
+            asked.model, asked.gpu, replace(layout, network=None), asked.flags
+        )
+        deployment = replace(deployment, network=layout.network)
+    else:
+        deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
     notes = (*notes, *layout_notes, *host_notes(asked.flags, deployment))
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace
 
         model = deployment.model
         trace = asked.load.trace
-        window = asked.flags.max_model_len or model.max_context_tokens
-        read_trace(trace).check_fits(window, model.id, trace)
+        window = asked.flags.max_model_len
+        read_trace(trace).check_fits(model.max_context_tokens, model.id, trace, window_tokens=window)
     _check_mechanisms(asked)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
@@ -234,6 +243,7 @@ def _run_in_shares(
     shares = in_shares(asked, deployment, partial(_share_replica, calibration=calibration), seeds)
     clients_wait = shares.plan.traffic.concurrency is not None
     prediction = shares.of_all(predict_serving(shares.result, shares.replica, clients_wait=clients_wait))
+    prediction = _within_load(prediction, shares.plan, shares.result, shares.capacity_per_s)
     return _Ran(shares.plan, shares.replica, shares.result, prediction, None, shares.words)
 
 
@@ -270,12 +280,38 @@ def _run_whole(
     if speculating is not None:
         prediction = speculating.as_sure(prediction)
         gain = speculating.gain(plain, plan, result)
+    prediction = _within_load(prediction, plan, result, _capacity_per_s(pools, replica, plan, asked))
     if pools is None:
         way = find_host_cache(deployment.engine, _settings(asked))
         cost = preemption_cost(result, replica, way)
         return _Ran(plan, replica, result, prediction, gain, "", cost, needed_requests=needed)
     transfer = pools.transfer(plan.mean_input_tokens)
     return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer, needed)
+
+
+def _capacity_per_s(
+    pools: "Pools | None", replica: ReplicaModel, plan: LoadPlan, asked: ServeInput
+) -> float | None:
+    """Return the most requests per second of all replicas by the step-cost surface; None for static batches."""
+    from advisor.decide.bounds import capacity_per_s, pools_capacity_per_s
+
+    if asked.batching == "static":
+        return None
+    if pools is None:
+        return replica.deployment.num_replicas * capacity_per_s(replica, plan.traffic)
+    workers = pools.model.prefill_worker, pools.prefill.num_workers, replica, pools.decode.num_workers
+    return pools_capacity_per_s(*workers, plan.traffic)
+
+
+def _within_load(
+    prediction: ServingPrediction, plan: LoadPlan, result: ServingResult, capacity_per_s: float | None
+) -> ServingPrediction:
+    """Return the prediction with rates that the rate of the load limits; the same where clients wait for outputs."""
+    sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
+    if sent is None:
+        return prediction
+    is_overloaded = overload_of(result, sent) is not None
+    return within_sent(prediction, sent, is_overloaded=is_overloaded, capacity_per_s=capacity_per_s)
 
 
 def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:

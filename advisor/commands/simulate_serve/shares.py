@@ -13,6 +13,7 @@ from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
+from advisor.decide.bounds import capacity_per_s
 from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, run_at
 from advisor.decide.scenario import Traffic, within_window
 from advisor.decide.split import traffic_in
@@ -72,6 +73,8 @@ class SharesRun:
     replica: ReplicaModel
     result: ServingResult
     words: str
+    capacity_per_s: float | None
+    """Most requests per second of all replicas, by the step-cost surface; None where clients wait for outputs."""
 
     def of_all(self, prediction: ServingPrediction) -> ServingPrediction:
         """Return a prediction with the rates of all replicas together: those that are offered, where they keep up."""
@@ -147,7 +150,10 @@ def in_shares(
     if asked.other_replicas:
         each = zip(words, fractions, strict=True)
         where = ", ".join(f"{name} for {fraction:.0%} of the requests" for name, fraction in each)
-    return SharesRun(_plan(whole, count), shares[-1].replica, result, where)
+    capacity = min(
+        share.num_replicas * capacity_per_s(share.replica, share.traffic) / share.fraction for share in shares
+    )
+    return SharesRun(_plan(whole, count), shares[-1].replica, result, where, capacity)
 
 
 def _of_clients(
@@ -169,7 +175,7 @@ def _of_clients(
         for name in ("steady_requests_per_s", "steady_output_tokens_per_s")
         if (rate := getattr(result, name)) is not None
     }
-    return SharesRun(plan, replica, replace(result, **rates), "")
+    return SharesRun(plan, replica, replace(result, **rates), "", None)
 
 
 def _plan(traffic: Traffic, count: int) -> LoadPlan:

@@ -20,6 +20,7 @@ from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import missing_features
+from advisor.simulator.training.step import slow_host_factor
 from advisor.simulator.training.step_host import host_bytes
 from advisor.simulator.training.switches import SWITCHES, Switches, read_switches, words_of
 
@@ -27,6 +28,8 @@ _OF_TORCH: Final = frozenset(
     {"compile", "linear_ce", "tiled_mlp", "optim_in_backward", "autocast", "fp32_params"}
 )
 """Switches of modules of PyTorch, which Megatron and MaxText do not have."""
+_TOLD_FACTOR: Final = 1.1
+"""Smallest factor by which uncertain launches widen a step's time that a note explains; less is within other errors."""
 
 
 def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
@@ -130,6 +133,17 @@ def habit_notes(
             "the loss is computed in tiles, as TRL's newest release does: with whole logits the plan would not "
             "fit (--framework-version 2025-06 prices an older release)"
         )
+
+
+def launch_note(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> str:
+    """Return why the upper end of a step's time is far: launches of 16-bit experts are uncertain; empty elsewhere."""
+    factor = slow_host_factor(job, plan, cluster)
+    if factor < _TOLD_FACTOR:
+        return ""
+    return (
+        "how long a host launches experts in 16 bits was not measured, and this step waits for it: the upper end of "
+        f"its time is {factor:.2g} times as far (a larger --micro-batch waits less)"
+    )
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:

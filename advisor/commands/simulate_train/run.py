@@ -19,6 +19,7 @@ from advisor.commands.simulate_train.conditions import (
     check_release,
     habit_notes,
     host_note,
+    launch_note,
     network_note,
     stated_cluster,
     stated_switches,
@@ -150,9 +151,21 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if not all(fits):
         too_large = _too_large(run.found, values) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
+    launches = launch_note(job, cluster, plan) if islands is None else ""
     release = release_note(job.software, job.framework_version)
     habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
-    about_run = (chosen.note, chip.note, known, release, second, told, hosted, *habits, told_network)
+    about_run = (
+        chosen.note,
+        chip.note,
+        known,
+        release,
+        second,
+        told,
+        hosted,
+        *habits,
+        told_network,
+        launches,
+    )
     notes = tuple(filter(None, about_run))
     about = {"model": job.model.id, "accelerator": cluster.accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
@@ -443,7 +456,8 @@ def _check_count(values: Mapping[str, Any], clusters: Sequence[TrainingCluster])
     if "dp" not in values:
         what = f"--gpus {count} is not a multiple of TP × PP × CP = {replica}"
         why = "every data-parallel rank has as many accelerators"
-        needed = max(1, count // replica) * replica
+        # Of two as near, the smaller: its accelerators are there.
+        needed = max(1, math.ceil(count / replica - 0.5)) * replica
         mended = {**values, "gpus": needed}
         fix = f"--gpus {needed}, or other degrees"
     else:

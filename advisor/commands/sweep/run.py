@@ -143,9 +143,9 @@ def _workers(asked: SweepInput, num_waiting: int) -> Workers:
         raise MissingHardwareError(
             "several processes need joblib",
             why="it is not installed",
-            fix=f"{install_command('sweep')}, or --workers 1",
+            fix=f"{install_command('sweep', 'joblib')}, or --workers 1",
         )
-    note(f"one process asks all points: several need joblib, {install_command('sweep')}")
+    note(f"one process asks all points: several need joblib, {install_command('sweep', 'joblib')}")
     return Workers(1)
 
 

@@ -133,7 +133,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         safe_pick=safe_pick,
         ladder=(),
         rejected=rejected,
-        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, options),
+        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, options, safe_pick),
         counts=Counts(len(entries), num_simulated=simulated, wall_s=wall_s),
         warnings=stale_price_warnings(ages_days(options)),
         notes=tuple(

@@ -8,9 +8,9 @@ from advisor.catalog.units import HOUR_S, KILO, plain_number
 from advisor.decide.certainty import holds_word
 from advisor.decide.decision import Rung
 from advisor.decide.items.result import ItemScenario
-from advisor.decide.items.starting import item_launch
+from advisor.decide.items.starting import item_launch, started_batch
 from advisor.decide.offers import Placement, machine_of, offer_of, seller_words, stale_price_warnings
-from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
+from advisor.decide.option import Explanation, ItemPerformance, Launch, Layout, Option
 from advisor.decide.purchase import bill_of
 from advisor.decide.safe_picks import doubt_of_limit, doubts_of
 from advisor.decide.served_option import accelerator_words, ages_days, spot_warning
@@ -59,6 +59,13 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
     served = Quantity(found.items_per_s, found.items_per_s, found.items_per_s, service.basis)
     if scenario.rate_per_s is None:
         served = quantity(service, found.items_per_s, is_rate=True)
+    launch = item_launch(
+        service, scenario.job, started_batch(service, fleet.max_batch, scenario.latency_p99_s)
+    )
+    holds = holds_word(p99, scenario.latency_p99_s)
+    if holds == "sure" and isinstance(launch, Launch):
+        # The times are those of another program than the one that is started, whose host no run was held against.
+        holds = "likely"
     split = [f"{how.split} {how.sequence}"] if how.sequence > 1 else []
     split += ["guidance 2"] if how.guidance > 1 else []
     return Option(
@@ -86,12 +93,12 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
             items_per_s=served,
             usd_per_thousand_items=quantity(service, KILO * found.usd_per_item),
             latency_s=latency_s,
-            holds=holds_word(p99, scenario.latency_p99_s),
+            holds=holds,
             utilization_fraction=fleet.busy_fraction,
             mean_batch=fleet.mean_batch,
             basis=service.basis,
         ),
-        launch=item_launch(service, scenario.job, fleet.max_batch),
+        launch=launch,
         levers={"split": ", ".join(split)} if split else {},
         reasons=(
             *doubts_of(service.basis, way.price, scenario.as_of),

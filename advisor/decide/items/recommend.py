@@ -88,7 +88,7 @@ def recommend_items(scenario: ItemScenario) -> Decision:
         safe_pick=last.safe_pick,
         ladder=ladder,
         rejected=last.rejected_accelerators(),
-        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, last.options),
+        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, last.options, last.safe_pick),
         counts=Counts(len(last.bounds), num_simulated=simulated, wall_s=wall_s),
         warnings=warnings_of([*last.options, *(rung.option for rung in ladder if rung.option)]),
         unit=scenario.job.unit,

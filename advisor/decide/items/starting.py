@@ -13,6 +13,7 @@ from advisor.catalog.resaving import TORCH_DTYPES
 from advisor.catalog.schema.model import CrossAttention
 from advisor.decide.option import Launch, Option
 from advisor.decide.reason import NoKernels, NoStartCommand, Reason
+from advisor.simulator.workloads.batch_queue import batch_within
 from advisor.simulator.workloads.services import ItemJob, ItemService
 
 ENGINE: Final = "vllm"
@@ -43,8 +44,8 @@ def lacks_engine(service: ItemService, job: ItemJob) -> NoKernels | None:
     return NoKernels(_engine_words(), (dtype,)) if is_lacking else None
 
 
-def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | Reason:
-    """Return how one replica is started with the priced batch, format and length of items, or why it is not.
+def item_launch(service: ItemService, job: ItemJob, batch: int) -> Launch | Reason:
+    """Return how one replica is started with a batch, the priced format and length of items, or why it is not.
 
     Assumes: the engine has kernels for the accelerator (`lacks_engine`).
     Source: vLLM 0.33.0, config/model.py (runner), examples of Qwen3-Reranker; encoders take no chunk of a text, so that
@@ -65,11 +66,11 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     repository = _repository(service, job)
     if isinstance(repository, Reason):
         return repository
-    tokens, length = _sizes(service, job, max_batch)
+    tokens, length = _sizes(service, job, batch)
     values = {
         "model": shlex.quote(repository),
         "dtype": TORCH_DTYPES[engine_dtype(service)],
-        "batch": max_batch,
+        "batch": batch,
     }
     # Sentence transformers may read less than the positions of their model: the engine finds that limit itself.
     fills_window = length >= (model.max_context_tokens or math.inf)
@@ -81,6 +82,16 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     argv = tuple(Line(word, "a word of the start command") for word in words)
     checkpoint = ServedCheckpoint(repository, deployment.weight_dtype, "published")
     return Launch(shlex.join(argv), argv, {}, checkpoint)
+
+
+def started_batch(service: ItemService, priced_batch: int, latency_p99_s: float) -> int:
+    """Return the most items of an iteration of the engine that is started.
+
+    The program whose times were priced takes batches that need no more for the throughput. Every iteration of the
+    engine has host time of its own, which larger batches share: so it may take as many as still end within the
+    objective behind another batch.
+    """
+    return max(priced_batch, batch_within(service.batch_s, latency_p99_s / 2.0))
 
 
 def _repository(service: ItemService, job: ItemJob) -> str | Reason:
@@ -97,19 +108,19 @@ def _repository(service: ItemService, job: ItemJob) -> str | Reason:
     return named or able[0]
 
 
-def _sizes(service: ItemService, job: ItemJob, max_batch: int) -> tuple[int, int]:
+def _sizes(service: ItemService, job: ItemJob, batch: int) -> tuple[int, int]:
     """Return the tokens of a full batch, and the longest item."""
     model = service.deployment.model
     if job.texts is None:
         mixers = [layer.mixer for layer in model.layers]
         read = [each.source_tokens or 0 for each in mixers if isinstance(each, CrossAttention)]
         frames = max(read, default=0)
-        return max_batch * frames, frames
+        return batch * frames, frames
     most = job.texts.tokens_per_pass
     length = -(-most // _LENGTH_STEP) * _LENGTH_STEP
     window = model.max_context_tokens or length
     length = min(length, window) if window >= most else length
-    return max(max_batch * most, length), length
+    return max(batch * most, length), length
 
 
 def item_start_words(option: Option) -> str:

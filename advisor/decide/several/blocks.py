@@ -9,6 +9,7 @@ from typing import Final
 
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
+from advisor.decide.drawn_power import pay_as_drawn
 from advisor.decide.offers import ROUNDING, Placement, placements, price_spread_of
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
@@ -60,6 +61,11 @@ class ModelBlock:
     """Mean over the errors of capacities and of the price."""
     log_high: float
     """Logarithm of what it costs over what it is priced at where capacities are the least that 80 % intervals leave."""
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Bill of the order, which its plans share; of own boards the electricity that they draw [USD/h]."""
+        return sum(plan.found.purchase.usd_per_hour for plan in self.plans)
 
     @property
     def is_safe(self) -> bool:
@@ -207,7 +213,8 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
         _with_part(scenarios[place], plan, order, _size(plan) / used)
         for place, plan in zip(choice.places, choice.plans, strict=True)
     )
-    expected = sum(costs) / len(costs) * drifted
+    drawn = sum(plan.found.purchase.usd_per_hour for plan in plans) / order.usd_per_hour
+    expected = sum(costs) / len(costs) * drifted * drawn
     return ModelBlock(choice.places, plans, order, spread, expected, math.log(ratio(_LOWEST)))
 
 
@@ -217,7 +224,8 @@ def _num_used(choice: Choice, quantile: float | None) -> int:
 
 
 def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float) -> Planned:
-    """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
+    """Return a plan bought for its part of an order; `part` is the fraction of the order per replica. Own boards are
+    paid by what they draw."""
     count = plan.found.purchase.num_replicas
     usd = order.usd_per_hour * part
     per_token = usd_per_million_tokens(count * usd, plan.demand.size, scenario.traffic.tokens_per_request)
@@ -225,7 +233,8 @@ def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
     found = plan.found.with_purchase(bought)
     judged = judge_purchase(scenario, plan.demand, found)
-    return replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
+    shown = replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
+    return pay_as_drawn(scenario, shown)
 
 
 def is_safe(fleet: Fleet) -> bool:
@@ -234,7 +243,7 @@ def is_safe(fleet: Fleet) -> bool:
 
 
 def usd_per_hour(fleet: Fleet) -> float:
-    return sum(block.order.usd_per_hour for block in fleet)
+    return sum(block.usd_per_hour for block in fleet)
 
 
 def expected_usd_per_hour(fleet: Fleet) -> float:
@@ -243,7 +252,7 @@ def expected_usd_per_hour(fleet: Fleet) -> float:
 
 def usd_range(fleet: Sequence[ModelBlock]) -> tuple[float, float]:
     """80 % interval of what blocks cost [USD/h]: capacities err together, prices of different offers do not."""
-    bills = [block.order.usd_per_hour for block in fleet]
+    bills = [block.usd_per_hour for block in fleet]
     total = sum(bills)
     more = sum(bill * math.exp(block.log_high) for bill, block in zip(bills, fleet, strict=True)) / total
     price = Z80 * math.hypot(

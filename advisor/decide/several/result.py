@@ -105,7 +105,7 @@ def _option(rank: int, fleet: Fleet, found: Sequence[Sized]) -> Option:
     )
     purchases = tuple(_purchase(block, found) for block in fleet)
     # Weights and answers are stored and sent once, at the first provider's price.
-    (price, usd), *rest = [(block.order.unit.price, block.order.usd_per_hour) for block in fleet]
+    (price, usd), *rest = [(block.order.unit.price, block.usd_per_hour) for block in fleet]
     bills = [bill_of(price, usd, found[0].scenario.beside), *(machines_bill(*each) for each in rest)]
     low, high = usd_range(fleet)
     total = usd_per_hour(fleet)
@@ -152,7 +152,7 @@ def _purchase(block: ModelBlock, found: Sequence[Sized]) -> SharedPurchase:
         machine=machine_of(order.unit, order.num_units),
         num_idle=order.num_accelerators - used,
         offer=offer_of(price, one.scenario.as_of),
-        usd_per_hour=order.usd_per_hour,
+        usd_per_hour=block.usd_per_hour,
         machines=tuple(
             SharedMachines(
                 each.count,

@@ -27,7 +27,7 @@ from advisor.decide.safe_picks import BLOCK
 from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
 from advisor.decide.training.conditions import check_power_cap, lowest_power_w
 from advisor.decide.training.fixed_layout import cluster_sizes
-from advisor.decide.training.money import ClusterOffer, cluster_offers
+from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cluster_offers
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.rollouts import best_loop, companions_of, trains_loop
 from advisor.decide.training.runs import LONGEST_DAYS, TrainingRun, num_steps_of, run_of
@@ -141,15 +141,26 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
 def offers_of(
     scenario: TrainingScenario, records: Mapping[str, Accelerator]
 ) -> Mapping[str, tuple[Price, ...]]:
-    """Return the prices of what is for sale within the limits, by accelerator; owned hardware at the price of its
-    electricity.
+    """Return the prices of what is for sale within the limits, by accelerator; owned hardware at the price of the
+    electricity that its boards draw over a step, as in the energy of a run.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
     """
     limits = scenario.limits
     if limits.own:
-        return owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
+        owned = owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
+        return {
+            name: tuple(_as_drawn(price, records[name], scenario.conditions.power_cap_w) for price in prices)
+            for name, prices in owned.items()
+        }
     return offers_by_accelerator(limits, scenario.as_of)
+
+
+def _as_drawn(price: Price, accelerator: Accelerator, power_cap_w: float | None) -> Price:
+    """Return the price of own boards at what they draw over a step: a part of their limit, the rated one or a cap."""
+    rated_w = accelerator.tdp_w
+    capped = 1.0 if not rated_w or power_cap_w is None else min(1.0, power_cap_w / rated_w)
+    return price.model_copy(update={"usd_per_hour": BUSY_POWER_FRACTION * capped * price.usd_per_hour})
 
 
 def _variants(

@@ -13,6 +13,7 @@ from advisor.catalog.regions import all_regions, get_region, region_of_offer
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import HOUR_S, KILO
 from advisor.decide.offers import OWN, Placement, offers_by_accelerator, placements
+from advisor.decide.reason import ByContract
 from advisor.decide.scenario import Market
 
 BUSY_POWER_FRACTION: Final = 0.85
@@ -101,6 +102,28 @@ def largest_cluster(price: Price) -> int:
     return max(known.largest_cluster or 0 for known in all_providers().values())
 
 
+def sold_at_once(price: Price) -> int:
+    """Most accelerators for which the list price of a provider stands [accelerators].
+
+    Of who says nothing no more is taken than anybody says; a machine is sold whole.
+
+    Source: data/providers.toml.
+    """
+    provider = all_providers().get(price.provider)
+    stated = provider.sold_at_once if provider is not None else None
+    most = stated or max(known.sold_at_once or 0 for known in all_providers().values())
+    return max(most, price.num_accelerators)
+
+
+def contract_needed(offer: ClusterOffer) -> ByContract | None:
+    """Return the doubt about a cluster that no list price sells; None where one does, or the machines are one's own."""
+    price = offer.price
+    most = sold_at_once(price)
+    if price.provider == OWN or offer.num_accelerators <= most:
+        return None
+    return ByContract(price.provider, offer.num_accelerators, most)
+
+
 def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date) -> str:
     """Return a sentence that no provider sells `num_accelerators` accelerators as one cluster on a day, with the number
     on sale; empty if one does, or none sells any.
@@ -121,14 +144,23 @@ def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date
     return f"no provider sells {num_accelerators:,} x {accelerator.id} as one cluster{can}"
 
 
-def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffer]:
-    """The cheapest offer of each term."""
+_ON_DEMAND: Final = "on_demand"
+
+
+def cheapest_by_term(offers: Iterable[ClusterOffer], taken: str) -> Mapping[str, ClusterOffer]:
+    """Return the cheapest offer of each term; one with a commitment or losses that costs no less than the same cluster
+    on demand is left out, unless its term is the `taken` one."""
     found: dict[str, ClusterOffer] = {}
     for offer in offers:
         rival = found.get(offer.price.term)
         if rival is None or offer.usd_per_hour < rival.usd_per_hour:
             found[offer.price.term] = offer
-    return found
+    free = found.get(_ON_DEMAND)
+    return {
+        term: offer
+        for term, offer in found.items()
+        if free is None or term in (_ON_DEMAND, taken) or offer.usd_per_hour < free.usd_per_hour
+    }
 
 
 def energy_of(

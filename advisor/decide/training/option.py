@@ -21,7 +21,13 @@ from advisor.decide.reason import Reason, TightMemory
 from advisor.decide.safe_picks import doubt_of_limit, doubts_of
 from advisor.decide.training.commands import commands_of
 from advisor.decide.training.conditions import network_words
-from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
+from advisor.decide.training.money import (
+    BUSY_POWER_FRACTION,
+    ClusterOffer,
+    cheapest_by_term,
+    contract_needed,
+    energy_of,
+)
 from advisor.decide.training.result import (
     FailureEffect,
     PlanColumns,
@@ -126,9 +132,10 @@ def option_of(
         reasons=(
             *doubts_of(step.basis, price, scenario.as_of),
             *_tight(found),
+            *filter(None, (contract_needed(run.offer),)),
             *(doubt_of_limit(performance.days, deadline_s / DAY_S) if deadline_s else ()),
         ),
-        notes=_condition_notes(run, scenario.conditions),
+        notes=(*_condition_notes(run, scenario.conditions), *_contract_notes(run)),
     )
 
 
@@ -187,9 +194,15 @@ def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership)
         carbon_kg_co2e=energy.carbon_kg_co2e if is_powered else None,
         carbon_region=energy.region,
         basis=step.basis,
-        holds=holds_word(days, deadline_s / DAY_S) if deadline_s else None,
+        holds=_holds(run, days, deadline_s / DAY_S) if deadline_s else None,
         reinforcement=run.reinforcement,
     )
+
+
+def _holds(run: TrainingRun, days: Quantity, limit_days: float) -> str:
+    """Return how surely a run keeps its deadline; when a cluster by contract starts, its provider alone says."""
+    word = holds_word(days, limit_days)
+    return "likely" if word == "sure" and contract_needed(run.offer) is not None else word
 
 
 def _tight(found: PlanFound) -> tuple[Reason, ...]:
@@ -212,6 +225,11 @@ def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[s
         known = f"{room} there" if conditions.host_bytes else f"{room} assumed (--host-memory)"
         host = f"host memory: {run.found.host_bytes / GB:.0f} GB for each accelerator, of {known}"
     return tuple(filter(None, (network, host)))
+
+
+def _contract_notes(run: TrainingRun) -> tuple[str, ...]:
+    needed = contract_needed(run.offer)
+    return () if needed is None else (needed.text,)
 
 
 def modelled_parts_s(breakdown_s: Mapping[str, float]) -> dict[str, float]:
@@ -277,7 +295,7 @@ def _bills(
     """Return the cheapest offer of every term, with a year's commitment at the usual discount if no provider lists
     one, and the same cluster owned."""
     found: list[TermCost] = []
-    for term, offer in sorted(cheapest_by_term(others).items()):
+    for term, offer in sorted(cheapest_by_term(others, run.offer.price.term).items()):
         other = run_of(scenario, run.found, offer, run.reinforcement)
         price = offer.price
         left = other.goodput.goodput_fraction
@@ -295,10 +313,11 @@ def _bills(
             bill = TermCost(term, price.provider, price.sku, hourly, days, left, usd, feasible)
             found.append(replace(bill, mtbf_s=failures.mtbf_s))
     terms = {bill.term: bill for bill in found}
+    lists_a_year = any(offer.price.term == "reserved_1y" for offer in others)
     rented = terms.get("on_demand")
     days = rented.days if rented is not None else None
     worth = days is not None and is_worth_committing(ESTIMATED_RESERVATION, days * DAY_S)
-    if rented is not None and days and worth and "reserved_1y" not in terms and rented.provider != OWN:
+    if rented is not None and days and worth and not lists_a_year and rented.provider != OWN:
         hourly = known.value("reserved_1y_fraction") * rented.usd_per_accelerator_hour
         cheaper = replace(rented, term=ESTIMATED_RESERVATION, sku="", usd_per_accelerator_hour=hourly)
         paid_s = float(np.ceil(days * DAY_S / HOUR_S)) * HOUR_S

@@ -208,9 +208,18 @@ def _without_host_memory(scenario: TrainingScenario, model: Model, best: Trainin
             return (
                 f"option 1 keeps {' and '.join(kept)} in host memory: --method {method} keeps all on "
                 f"{run.num_accelerators} × {run.found.cluster.accelerator.id}, in {duration_words(run.days)} for "
-                f"{usd_words(run.usd)}"
+                f"{usd_words(run.usd)}{_other_framework(run, best)}"
             )
     return ""
+
+
+def _other_framework(run: TrainingRun, best: TrainingRun) -> str:
+    """Return the clause that two runs are those of different programs, whose speeds differ besides the method; empty
+    for one program."""
+    own, other = (each.found.job.framework for each in (best, run))
+    if own == other:
+        return ""
+    return f" under {other}, as no faster program with adapters is modelled; option 1 runs under {own}"
 
 
 def _with_safest(

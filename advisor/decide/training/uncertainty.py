@@ -4,7 +4,13 @@ from advisor.decide.training.search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict, peak_factors
-from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors, widest_factors
+from advisor.simulator.training.step import (
+    TORCHTITAN_ELSEWHERE,
+    slow_host_factor,
+    step_class,
+    step_factors,
+    widest_factors,
+)
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 """Architectures on which published training runs were compared."""
@@ -27,6 +33,7 @@ def step_quantity(found: PlanFound, step_s: float) -> Quantity:
     """
     residuals = step_class(found.job, found.cluster, found.num_accelerators)
     low, high = step_factors(residuals)
+    high *= slow_host_factor(found.job, found.plan, found.cluster)
     chip = found.cluster.accelerator
     measured = chip.architecture in _MEASURED_ARCHITECTURES and not device_of(chip).assumed
     measured = measured and residuals != TORCHTITAN_ELSEWHERE

@@ -109,14 +109,17 @@ def formats_of(job: TrainingJob) -> Formats:
     quantisation, its tables, norms and routed experts bf16: bitsandbytes packs linear layers, and Transformers has the
     experts of a layer as one tensor.
     Source: ZeRO (arXiv:1910.02054) section 3; Megatron-Core distributed optimizer; catalog/data/training/memory.toml;
+        mlcommons/training_results_v4.0, NVIDIA's llama2_70b_lora, megatron_gpt_peft_tuning_config.yaml (fp8_params,
+        disable_parameter_transpose_cache);
         transformers 5.24.0, integrations/bitsandbytes.py (replace_with_bnb_linear), models/mixtral, MixtralExperts.
     """
     software = software_of(job.framework, job.software)
     frozen = job.method != "full"
+    low_bit_parameters = "fp8_allgather" in job.features and software.family == "megatron"
     trained = _trained_parameter_bytes(job, software)
     if not frozen:
         layers = tables = held = trained
-        if "fp8_allgather" in job.features and software.family == "megatron":
+        if low_bit_parameters:
             # Parameters are the low-bit copies themselves (--fp8-param-gather).
             layers = replace(trained, weights=0.0, gathered=1.0)
         adapters = ParameterBytes(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -126,12 +129,15 @@ def formats_of(job: TrainingJob) -> Formats:
         double = software.double_quantization and "single_quantization" not in job.features
         quantized = nf4_bytes_per_parameter(double_quantization=double)
         layers = ParameterBytes(quantized, quantized, 0.0, 0.0, 0.0) if job.method == "qlora" else held
+        if low_bit_parameters:
+            # Frozen ones need no other copy: they are transposed where a gradient needs it.
+            layers = ParameterBytes(1.0, 1.0, 0.0, 0.0, 0.0)
         states = software.adapter_states
         moments = moment_bytes(job, states.moment)
         adapters = ParameterBytes(
             states.weights, states.gathered, states.gradients, states.master + moments, states.step
         )
-    copies = software.activations == "fused" and job.method != "qlora"
+    copies = software.activations == "fused" and job.method != "qlora" and not (frozen and low_bit_parameters)
     return Formats(
         software=software,
         layers=layers,

@@ -164,3 +164,23 @@ def test_pools_where_no_engine_has_them_are_refused() -> None:
     with pytest.raises(InfeasibleError, match="disaggregate prefill and decode") as lacking:
         recommend(scenario_of(constraints=other))
     assert lacking.value.fix in {f"--engine {name}" for name in ("sglang", "tensorrt-llm", "vllm")}
+
+
+def test_pools_on_machines_that_may_lack_a_network_are_planned_only_if_they_are_asked_for(cli: Cli) -> None:
+    asked = "advisor recommend --model llama-3.3-70b --rate 17.6 --gpu gh200-96gb --json"
+    assert not json.loads(cli(asked).out)["options"][0].get("parts")
+    run = cli(f"{asked} --levers pools")
+    option = json.loads(run.out)["options"][0]
+    assert [part["role"] for part in option["parts"]] == ["prefill", "decode"]
+    assert "send caches from machine to machine" in run.err
+
+
+def test_a_slower_network_between_pools_is_never_faster(cli: Cli) -> None:
+    typed = "--model llama-3.3-70b --gpu gh200-96gb --precision fp8 --prefill-workers 1 --decode-workers 1 --rate 1"
+    whole = []
+    for network in ("--network 'InfiniBand 400Gb'", "--network 'RoCE 100Gb'", "--network 'TCP 10Gb'"):
+        run = cli(f"advisor simulate serve {typed} {network} --json")
+        assert "says nothing about it" not in run.err
+        whole.append(json.loads(run.out)["metrics"]["e2e_s"]["mean"]["value"])
+    assert whole == sorted(whole)
+    assert whole[-1] > 1.05 * whole[0]

@@ -132,7 +132,9 @@ def test_own_hardware_costs_its_electricity() -> None:
     (option,) = found.options
     assert (option.machine.accelerator, option.offer, option.machine.num_accelerators) == ("l4", None, 2)
     known = ownership(DAY)
-    assert option.bill.usd_per_hour == pytest.approx(known.energy_usd_per_hour(2 * 72.0))
+    assert option.served.power_w is not None
+    assert option.bill.usd_per_hour == pytest.approx(known.energy_usd_per_hour(option.served.power_w.value))
+    assert option.bill.usd_per_hour < known.energy_usd_per_hour(2 * 72.0)
     assert [line.what for line in option.bill.lines] == ["electricity"]
     assert any("electricity" in note for note in found.notes)
     assert "run your own 2 × NVIDIA L4" in found.headline

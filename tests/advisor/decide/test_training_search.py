@@ -16,9 +16,17 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, GIB, HOUR_S, duration_words
+from advisor.decide.offers import OWN
 from advisor.decide.reason import OverJobBudget, TakesTooLong
 from advisor.decide.training.market import LEAST_OF_COARSE, firm_runs, ranked_runs, search_training
-from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
+from advisor.decide.training.money import (
+    ClusterOffer,
+    cheapest_by_term,
+    cluster_offers,
+    contract_needed,
+    energy_of,
+    largest_cluster,
+)
 from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.runs import TrainingRun, checkpoint_of, run_of, trained_parameters
 from advisor.decide.training.scenario import (
@@ -299,14 +307,14 @@ def test_too_little_memory_is_said_in_gigabytes() -> None:
     assert "GB per accelerator" in error.value.why
 
 
-def price(provider: str, count: int, usd: float) -> Price:
+def price(provider: str, count: int, usd: float, term: str = "on_demand") -> Price:
     return Price(
         provider=provider,
         sku=f"x{count}",
         region="",
         accelerator="h100-sxm",
         num_accelerators=count,
-        term="on_demand",
+        term=term,  # type: ignore[arg-type]
         usd_per_hour=usd,
         observed_on=DAY,
         valid_from=DAY,
@@ -424,3 +432,25 @@ def test_states_in_host_memory_are_held_by_the_machine_that_is_rented(tmp_path: 
     assert unknown.offer.price.provider == "mine0"
     alone = best_run(32)
     assert alone is None or alone.found.host_bytes <= 32 * GIB
+
+
+def test_no_list_price_sells_thousands_of_accelerators_at_once() -> None:
+    """What a provider's page sells to anyone bounds a list price; beyond it the provider says price and start."""
+    few, many = (ClusterOffer(price("lambda", 8, 2.0), count, 2.0 * count) for count in (1_024, 4_096))
+    assert contract_needed(few) is None
+    needed = contract_needed(many)
+    assert needed is not None
+    assert "lambda" in needed.text
+    assert "4,096" in needed.text
+    assert contract_needed(replace(many, price=price("nobody-knows", 8, 2.0))) is not None
+    assert contract_needed(replace(many, price=price(OWN, 8, 2.0))) is None
+
+
+def test_a_commitment_that_costs_more_than_none_is_no_option() -> None:
+    offers = [
+        ClusterOffer(price("a", 8, usd, term=term), 8, usd)
+        for term, usd in (("on_demand", 4.0), ("reserved_1y", 7.0), ("spot", 4.0), ("reserved_3y", 3.0))
+    ]
+    assert set(cheapest_by_term(offers, "on_demand")) == {"on_demand", "reserved_3y"}
+    assert set(cheapest_by_term(offers, "reserved_1y")) == {"on_demand", "reserved_1y", "reserved_3y"}
+    assert set(cheapest_by_term(offers[1:], "spot")) == {"reserved_1y", "spot", "reserved_3y"}

@@ -7,13 +7,19 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
+from advisor.simulator.collectives import all_gather_s
+from advisor.simulator.collectives.expert_parallel import distinct_holders, moe_combine_s, moe_dispatch_s
 from advisor.simulator.device import device_of
+from advisor.simulator.graph.model import layers_of
+from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.training import step_layers
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.passes import _slices
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.step import StepColumns, step_time
+from advisor.simulator.training.step import StepColumns, slow_host_factor, step_time
+from advisor.simulator.training.step_exchange import Exchanges
 from advisor.simulator.training.step_host import launch_times
 
 MIXTURE = TrainingJob(models.get("qwen3-30b-a3b").record, 4096, 256)
@@ -79,17 +85,46 @@ def test_sixteen_bit_experts_reach_what_single_products_on_streams_were_measured
     assert 560e12 < (experts + dense) / (held[1] - held[0]) < 720e12
 
 
-def test_hybridep_is_faster_within_a_domain_alone() -> None:
-    bare = {"expert_overlap": 0.0}
-    deep, hybrid = (step_columns(job, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
-    assert hybrid.expert_parallel_s[0] / deep.expert_parallel_s[0] == pytest.approx(
-        common_term("hybrid_exchange")
-    )
-    deep, hybrid = (step_columns(job, BOX, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
-    assert hybrid.expert_parallel_s[0] == pytest.approx(deep.expert_parallel_s[0])
+@pytest.mark.parametrize(
+    ("ranks", "there", "back"), [(8, 764.0, 737.1), (16, 707.0, 666.3), (36, 632.3, 597.0)]
+)
+def test_hybridep_moves_tokens_as_its_authors_measured(ranks: int, there: float, back: float) -> None:
+    """deepseek-ai/DeepEP, branch hybrid-ep, docs/README_Hybrid-EP.md: GB200, bf16, 32 SMs; GB/s of received vectors."""
+    group = RACK.group(ranks)
+    received = distinct_holders(ranks, 8) * 4096 * 7168 * 2.0
+    for exchange_s, rate in ((moe_dispatch_s, there), (moe_combine_s, back)):
+        seconds = float(exchange_s(4096, 7168, 8, group, bytes_per_element=2.0, mode="hybrid"))
+        assert received / seconds / 1e9 == pytest.approx(rate, rel=0.06)
 
 
-def test_copies_are_sorted_and_put_back_unless_the_library_does() -> None:
+def test_hybridep_starts_copies_of_short_vectors_no_faster_than_its_processors_can() -> None:
+    """Halving long vectors halves the time; halving short ones does not change it."""
+    group = RACK.group(64)
+
+    def seconds(hidden: int) -> float:
+        return float(moe_dispatch_s(4096, hidden, 22, group, bytes_per_element=2.0, mode="hybrid"))
+
+    assert seconds(16384) == pytest.approx(2.0 * seconds(8192))
+    assert seconds(1024) == pytest.approx(seconds(512))
+
+
+def test_hybridep_sorts_copies_and_gathers_the_map_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forward pass waits for the map of all ranks' tokens, one byte for a token and an expert; both passes for the
+    kernels that sort copies: 2 (ranks reached + 8) vectors a token."""
+    job = by(MIXTURE, "hybrid_dispatcher")
+    whole = step_columns(job, expert_overlap=0.0)
+    monkeypatch.setattr(Exchanges, "_sorted_s", lambda self, tokens, experts: np.zeros_like(tokens))
+    unsorted = step_columns(job, expert_overlap=0.0)
+    moved = 48 * 8 * 2 * 4096 * 2.0 * (distinct_holders(32, 8) + 8) * 2048 * 2.0
+    bandwidth = device_of(RACK.accelerator).bandwidth_bytes_per_s * common_term("stream_fraction")
+    assert whole.expert_parallel_s[0] - unsorted.expert_parallel_s[0] == pytest.approx(moved / bandwidth)
+    monkeypatch.setattr(Groups, "all_gather_s", lambda self, num_bytes: np.zeros_like(num_bytes))
+    no_map = step_columns(job, expert_overlap=0.0)
+    gathered = 48 * 8 * float(all_gather_s(32 * 4096 * 128.0, RACK.group(32)))
+    assert unsorted.expert_parallel_s[0] - no_map.expert_parallel_s[0] == pytest.approx(gathered)
+
+
+def test_copies_are_sorted_and_put_back_beside_an_exchange_that_does_not() -> None:
     hybrid, deep, plain = (
         step_columns(by(MIXTURE, *name)) for name in (("hybrid_dispatcher",), (), ("alltoall_dispatcher",))
     )
@@ -183,3 +218,37 @@ def test_a_module_for_later_tokens_costs_a_block_and_a_head(stages: int) -> None
     assert block_s < added_s < 4.0 * block_s
     without = replace(job, model=job.model.model_copy(update={"mtp_layers": 0}))
     assert forward_s(by(without, "later_tokens")) == pytest.approx(forward_s(without))
+
+
+def test_experts_in_sixteen_bits_move_what_their_activation_reads_and_writes() -> None:
+    """Three tensors of the inner size forward (gate and up-projection read, product written), 1.8 times that back."""
+    job = replace(MIXTURE, framework="megatron")
+    plan = PlanLattice.of([TrainingPlan(data_parallel=32, expert_parallel=32, sharding="zero1")])
+    costs = framework_costs(job, RACK.accelerator.architecture)
+    wide, narrow = (
+        step_layers.LayerPricing(
+            each, OperatorLibrary(device_of(RACK.accelerator), "any"), costs, _slices(each, plan)[0]
+        )
+        for each in (job, replace(job, compute_dtype="mxfp8"))
+    )
+    layer = next(layer for layer in layers_of(job.model) if layer.experts)
+    bandwidth = device_of(RACK.accelerator).bandwidth_bytes_per_s * common_term("stream_fraction")
+    once = 4096 * 8 * 3 * 768 * 2.0 * costs.elementwise_passes / bandwidth
+    forward, backward = (
+        float(of_wide[0] - of_narrow[0])
+        for of_wide, of_narrow in zip(wide._small(layer), narrow._small(layer), strict=True)
+    )
+    assert forward == pytest.approx(once)
+    assert backward == pytest.approx(1.8 * once)
+
+
+def test_a_slow_host_widens_the_time_of_experts_in_sixteen_bits_where_launches_count() -> None:
+    """Launches of sixteen small experts a rank outlast their kernels; those of large ones, or in few bits, which
+    published runs determine, do not widen it."""
+    plan = TrainingPlan(pipeline_parallel=2, data_parallel=8, expert_parallel=8, sharding="zero1")
+    small = replace(MIXTURE, framework="megatron")
+    assert 1.2 < slow_host_factor(small, plan, BOX) < 2.0
+    assert slow_host_factor(replace(small, compute_dtype="fp8"), plan, BOX) == 1.0
+    dense = TrainingJob(models.get("llama-3.1-8b").record, 4096, 256)
+    assert slow_host_factor(dense, replace(plan, expert_parallel=1), BOX) == 1.0
+    assert slow_host_factor(small, replace(plan, micro_batch=8), BOX) < 1.05

@@ -172,6 +172,22 @@ def test_offloading_costs_what_the_host_link_carries() -> None:
     assert float(moved.step_s[0]) >= float(kept.step_s[0])
 
 
+def test_sums_of_gradients_in_host_memory_come_back_for_every_micro_batch_but_the_first() -> None:
+    """Gradients cross the host's link 2 m − 1 times in m micro-batches."""
+    job = replace(LLAMA, global_batch=8)
+    costs = replace(COSTS, data_overlap=0.0)
+
+    def crossings_s(num: int, *, offload: bool) -> float:
+        plan = TrainingPlan(data_parallel=8, sharding="zero2", offload_optimizer=offload)
+        lattice = PlanLattice.of([plan])
+        found = step_time(replace(job, global_batch=8 * num), lattice, H100, costs)
+        return float(found.data_parallel_s[0] + found.hidden_s[0])
+
+    extra = {num: crossings_s(num, offload=True) - crossings_s(num, offload=False) for num in (1, 2, 4)}
+    assert extra[2] / extra[1] == pytest.approx(3.0, rel=0.02)
+    assert extra[4] / extra[1] == pytest.approx(7.0, rel=0.02)
+
+
 def test_sums_within_shards_and_over_replicas_replace_one_over_all() -> None:
     plans = [TrainingPlan(data_parallel=64, sharding="zero3", shard_group=group) for group in (0, 8)]
     on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, NodeNetwork(4e9))
