@@ -99,7 +99,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     item = asked.item
     workload = cast(ItemWorkload, asked.workload)
     budget = asked.objectives.budget
-    found = models.get(needed_model(asked.model))
+    found = models.get(needed_model(asked.model, asked.workload))
     constraints, notes = constraints_of(asked.where)
     waits = item.items is not None or asked.training.deadline is not None
     latency_s = (
@@ -135,7 +135,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     tokens = asked.load.input_tokens or asked.load.output_tokens
     asks_ladder = rate_per_s is None and budget is None and not constraints.own
     scenario = ItemScenario(
-        model=models.reference(needed_model(asked.model), found.record),
+        model=models.reference(needed_model(asked.model, asked.workload), found.record),
         job=item_job(found.record, workload, replace(item, tokens=tokens)),
         rate_per_s=rate_per_s,
         latency_p99_s=latency_s,

@@ -1,5 +1,6 @@
 """Conversion of typed traffic, objectives and limits into a frozen scenario."""
 
+import math
 import re
 from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
@@ -16,11 +17,13 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_cache, known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.formats.machine_listing import ListedMachine, nodes_in
+from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import bundled_prices, catalogue_notes
 from advisor.catalog.regions import all_regions, regions_of_places
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.decide.offers import COUNTRY_LETTERS
+from advisor.catalog.units import KILO
+from advisor.decide.offers import COUNTRY_LETTERS, count_within_power
 from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
 
@@ -37,14 +40,25 @@ DEFAULT_TPOT_P99: Final = "100ms"
 LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
 
 
-def needed_model(model: str | None) -> str:
+MODEL_OF_WORK: Final = {
+    "embed": "bge-m3",
+    "rerank": "bge-m3",
+    "speech": "whisper",
+    "diffusion": "flux",
+    "vision": "qwen2.5-vl-7b",
+}
+"""Model that an error names as an example, for work that a model of text does not do."""
+
+
+def needed_model(model: str | None, workload: str = "") -> str:
     """Return the model that was named.
 
-    Raises: AdvisorError: none was.
+    Raises: AdvisorError: none was; the fix names one that does the work.
     """
     if model is None:
+        example = MODEL_OF_WORK.get(workload, "70b")
         raise AdvisorError(
-            "no model is named", why="--model is missing", fix="--model 70b, an id, or a config.json"
+            "no model is named", why="--model is missing", fix=f"--model {example}, an id, or a config.json"
         )
     return model
 
@@ -215,9 +229,27 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     )
     notes = [*gpu_notes, *(choice.note for choice in served)]
     notes += [note for _, note in formats] + [cache_note, kept_prices_note(), *own.notes]
+    notes += _unfed_notes(constraints)
     if where.price_file is not None and where.price_file.is_file():
         notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
     return constraints, tuple(filter(None, notes))
+
+
+def _unfed_notes(constraints: Constraints) -> list[str]:
+    """Return notes on the accelerators of one's own that a power budget does not feed, and on one that feeds all."""
+    limit_w = constraints.power_budget_w
+    notes = []
+    for count, id_ in constraints.own if limit_w is not None else ():
+        chip = accelerators.by_id(id_)
+        fed = count_within_power(limit_w, count, chip, today())
+        if limit_w is None or not 0 < fed < count:
+            continue
+        all_kw = ownership(today()).system_power_w(chip.tdp_w or 0.0) * count / KILO
+        notes.append(
+            f"{limit_w / KILO:g} kW feed {fed} of {count} x {id_} with their hosts at full power; "
+            f"--power-budget {math.ceil(10.0 * all_kw) / 10.0:g}kW feeds all"
+        )
+    return notes
 
 
 def objectives_of(typed: TypedObjectives) -> Objectives:

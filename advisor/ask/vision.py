@@ -23,7 +23,7 @@ def vision_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenari
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model sees no images.
     """
-    name = needed_model(asked.model)
+    name = needed_model(asked.model, "vision")
     item = asked.item
     model = models.get(name).record
     # A model that no engine starts has that reason, however it reads images.

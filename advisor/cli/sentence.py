@@ -47,14 +47,17 @@ _MONEY: Final = r"\d[\d.,]*(?:\s*k\b)?"
 _CURRENCY: Final = (
     r"(?:us\s?\$|[$€£¥]|\b(?:usd|us\s?dollars?|dollars?|bucks|eur|euros?|gbp|pounds?|chf|cad|aud|inr)\b)"
 )
+_EACH: Final = r"(?:\s+(?:per|a|an|each|every|pro|par|por|al)\s+|\s*/\s*)"
+_MONTH: Final = r"(?:month|monat|mois|mes|mese|year|jahr|an|année|año|anno)"
+"""Periods of budgets whose currency is left out: a number per second or day may count requests."""
 _BUDGET: Final = re.compile(
-    rf"(?:\b(?:budget(?: is| of|:)?|for|under|below|less than|up to|at most"
+    rf"(?P<limit>\b(?:budget(?: is| of|:)?|for|under|below|less than|up to|at most"
     r"|(?:no|not) more than|within|max(?:imum|imal|\.)?(?: of)?|h(?:ö|oe)chstens|au plus|como m[áa]ximo|al massimo) )?"
-    rf"(?P<budget>(?P<money>{_CURRENCY}\s*{_MONEY}|{_MONEY}\s*{_CURRENCY}|(?<=budget ){_MONEY}|(?<=budget of ){_MONEY})"
+    rf"(?P<budget>(?P<money>{_CURRENCY}\s*{_MONEY}|{_MONEY}\s*{_CURRENCY}|(?<=budget ){_MONEY}|(?<=budget of ){_MONEY}"
+    rf"|(?(limit){_MONEY}(?={_EACH}{_MONTH}\b)|(?!)))"
     r"(?:(?:\s*/\s*|\s+(?:per|an?|pro|par|por|al|im|je|each)\s+)(?P<period>\w+)|\s+(?P<adverb>(?:hour|dai|month|year)ly))?)"
 )
 """Money in any currency; what is no sum of dollars per time is refused."""
-_EACH: Final = r"(?:\s+(?:per|a|an|each|every|pro|par|por|al)\s+|\s*/\s*)"
 _PROFESSION: Final = (
     r"(?!(?:servers|papers|parameters|layers|computers|orders|letters|numbers|clusters|containers|errors|vectors|tensors"
     r"|processors|accelerators|months|variants)\b)[^\W\d_]+(?:ers|ors|ists|ants|ees|ians|men|innen|eurs|euses|istes|istas|adores)"
@@ -189,7 +192,13 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         raise AdvisorError(
             f"'{text}' asks whether to run a model or to call an API",
             why="advisor recommend ranks machines alone",
-            fix=f"advisor cost --model {options.get('--model', 'ID')} {_load_of_a_bill(options)}",
+            fix=f"advisor cost --model {options.get('--model', 'ID')} {load_of_a_bill(options)}",
+        )
+    if _RENT_OR_BUY.search(lower):
+        raise AdvisorError(
+            f"'{text}' asks whether to rent machines or to buy them",
+            why="advisor recommend ranks machines that are rented, or that you have",
+            fix=f"advisor cost --model {options.get('--model', 'ID')} {load_of_a_bill(options)}",
         )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
@@ -219,7 +228,7 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         raise _asks_memory(text, options)
 
 
-def _load_of_a_bill(options: Mapping[str, str]) -> str:
+def load_of_a_bill(options: Mapping[str, str]) -> str:
     """Return the load of a question as `advisor cost` takes it: the requests per second that it states, or those of its
     users in the mean of a day, or else an example."""
     if "--rate" in options:
@@ -954,6 +963,14 @@ _BOUGHT: Final = re.compile(
     r"\b(?:gpus?|(?:graphics )?cards?|workstations?|pcs?|rigs?|builds?|servers?|macs?)\b.*\b(?:buy|purchase)\b"
 )
 """Machines that a question asks to buy without naming a sum."""
+_RENTS: Final = r"(?:rent(?:ing)?|cloud)"
+_OWNS: Final = r"(?:buy|own|purchase|buying|owning|on-prem\w*)"
+_OR: Final = r"[^.?!]*?\b(?:or|vs\.?|versus)\b(?: to)? "
+_RENT_OR_BUY: Final = re.compile(
+    rf"\b{_RENTS}\b{_OR}{_OWNS}\b|\b{_OWNS}\b{_OR}{_RENTS}\b|\b(?:mieten oder kaufen|kaufen oder mieten"
+    r"|louer ou acheter|acheter ou louer|alquilar o comprar|comprar o alquilar)\b"
+)
+"""Questions whether to rent machines or to buy them."""
 _API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together[ .]?ai|fireworks|deepinfra|openai|anthropic)\b")
 _CHOICE: Final = re.compile(
     r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"

@@ -93,15 +93,21 @@ def _refuse_sentence(
     text = " ".join(arguments[place] for place in places)
     if len(text.split()) < _LEAST_WORDS_OF_A_QUESTION:
         return
-    from advisor.cli.sentence import options_of_sentence
+    from advisor.cli.sentence import load_of_a_bill, options_of_sentence
 
     try:
         options, _ = options_of_sentence(text)
     except AdvisorError as error:
         fix = error.fix
     else:
+        typed = [word for place, word in enumerate(arguments) if place not in places]
+        given = {word.partition("=")[0] for word in typed}
         pairs = zip(options[::2], options[1::2], strict=True)
-        fix = shlex.join([*command.split(), *(word for pair in pairs if pair[0] in known for word in pair)])
+        told = {name: value for name, value in pairs if name not in given}
+        named = [word for pair in told.items() if pair[0] in known for word in pair]
+        if "--users" in told and "--rate" in known and "--users" not in known:
+            named += load_of_a_bill(told).split()
+        fix = shlex.join([*command.split(), *typed, *named])
     raise AdvisorError(f"{command} takes no sentence", why="advisor recommend alone reads questions", fix=fix)
 
 

@@ -86,6 +86,19 @@ def test_a_power_budget_leaves_fewer_accelerators(cli: Cli) -> None:
     assert option["machine"]["num_accelerators"] == 2  # 350 W each, 1.18 times with their host
 
 
+@pytest.mark.parametrize("own", ["16xl40s", "8xrtx-4090"])
+def test_a_power_budget_that_feeds_a_part_names_the_one_that_feeds_all(cli: Cli, own: str) -> None:
+    count = own.partition("x")[0]
+    said = cli(f"advisor recommend --model 8b --own {own} --power-budget 2kW --fast --as-of 2026-11-20").err
+    part, _, enough = said.partition("2 kW feed ")[2].partition("\n")[0].partition("; ")
+    assert 0 < int(part.split()[0]) < int(count)
+    assert part.endswith(f"of {count} x {own.partition('x')[2]} with their hosts at full power")
+    fed = cli(
+        f"advisor recommend --model 8b --own {own} {enough.removesuffix(' feeds all')} --fast --as-of 2026-11-20"
+    )
+    assert (fed.code, "kW feed " in fed.err) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from advisor.ask.options import ObjectiveOptions
-from advisor.ask.scenario import parse_own
-from advisor.catalog import accelerators
+from advisor.ask.scenario import MODEL_OF_WORK, parse_own
+from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.prices import all_providers, provider_names
 from advisor.cli.sentence import options_of_sentence
@@ -341,6 +341,8 @@ def test_a_word_that_a_seller_has_too_asks_for_no_api(text: str) -> None:
         "advisor recommend 'qwen3 32b for 40 developers or an API, which is cheaper?'",
         "advisor cost 'what does llama 70b cost at 5 requests per second'",
         "advisor cost 'a summary service with qwen3 14b for 200 users or an API?'",
+        "advisor cost 'a chatbot for 1,000 users' --model 8b",
+        "advisor recommend 'should I rent or buy for 70b at 100M tokens a day'",
     ],
 )
 def test_a_sentence_in_the_wrong_place_is_told_a_command_that_answers(cli: Cli, command: str) -> None:
@@ -543,3 +545,60 @@ def test_a_maker_or_family_is_all_of_its_accelerators(words: str, named: str) ->
         ids = accelerators.of_family(name)
         assert ids
         assert {accelerators.by_id(id_).vendor for id_ in ids} < {"amd", "google", "nvidia", "aws"}
+
+
+@pytest.mark.parametrize(
+    "words", ["rent or buy", "buy or rent", "own or rent", "rent vs own", "rent machines or to buy"]
+)
+def test_renting_or_buying_is_a_question_of_cost(words: str) -> None:
+    with pytest.raises(AdvisorError, match="rent machines or to buy") as caught:
+        options_of_sentence(f"should we {words} for qwen3-32b at 5 req/s?")
+    assert caught.value.fix == "advisor cost --model qwen3-32b --rate 5/second"
+
+
+@pytest.mark.parametrize("limit", ["under", "max", "at most", "for", "no more than"])
+def test_a_limit_a_month_is_money_without_its_currency_too(limit: str) -> None:
+    said = understand(f"chatbot with qwen3-8b for 200 users {limit} 2k a month")
+    assert (said["--budget"], said["--users"]) == ("2k a month", "200")
+    assert understand("qwen3-8b, at most 100 requests per second")["--rate"] == "100/second"
+
+
+SIZES_IN_WORDS = (
+    "mini",
+    "nano",
+    "tiny",
+    "small",
+    "medium",
+    "large",
+    "lite",
+    "flash",
+    "super",
+    "ultra",
+    "scout",
+)
+
+
+def test_a_family_and_a_size_in_words_are_a_model() -> None:
+    """Every family that has a member of a size is read with it, as `mistral small` and `phi mini` are."""
+    for id_ in models.all_ids():
+        words = id_.replace(".", "-").split("-")
+        for size in {*words} & {*SIZES_IN_WORDS}:
+            family = words[0].rstrip("0123456789")
+            if len(family) >= 3 and words[0] != "xlm":
+                assert "--model" in understand(f"{family} {size} for 20 users"), id_
+
+
+@pytest.mark.parametrize("work", sorted(MODEL_OF_WORK))
+def test_an_error_without_a_model_names_one_that_does_the_work(cli: Cli, work: str) -> None:
+    refused = cli(f"advisor recommend --workload {work} --rate 1")
+    assert (refused.code, f"--model {MODEL_OF_WORK[work]}" in refused.err) == (2, True)
+    found = models.find(MODEL_OF_WORK[work])
+    assert found is not None
+    expected = "diffusion" if work == "diffusion" else "speech" if work == "speech" else "encoder"
+    assert found.vision is not None if work == "vision" else found.workload == expected
+
+
+def test_families_of_models_that_make_no_text_are_read_by_one_word() -> None:
+    for text, model in (("embed 1M documents with bge", "bge"), ("embed 1M texts, minilm", "minilm")):
+        said = understand(text)
+        assert (said["--workload"], said["--model"]) == ("embed", model)
