@@ -195,7 +195,9 @@ def _own_terms(priced: Priced, question: CostQuestion, known: Ownership, *, may_
     fed = price.num_accelerators if is_limited else count
     per_replica = deployment.accelerators_per_replica
     busy = min(powered * num_units, purchase.num_replicas * per_replica)
-    least_w = busy * waiting.value + (powered * num_units - busy) * idle.value
+    # Of hardware that is there, boards on which nothing runs are switched off.
+    idle_w = 0.0 if is_named else idle.value
+    least_w = busy * waiting.value + (powered * num_units - busy) * idle_w
     is_server = is_sold_by_the_node(chip)
     spans = is_server and per_replica > system_size(chip)
     machines = "server_usd_per_accelerator" if is_server else "workstation_usd_per_accelerator"
@@ -213,7 +215,7 @@ def _own_terms(priced: Priced, question: CostQuestion, known: Ownership, *, may_
         accelerators_per_replica=per_replica,
         powered_per_unit=powered,
         waiting_w=waiting.value,
-        idle_w=idle.value,
+        idle_w=idle_w,
         joules_per_request=(peak.value - least_w) / purchase.requests_per_s,
         purchase_usd=bought.usd,
         machines_usd=0.0 if bought.is_system else known.value(machines),
