@@ -54,8 +54,8 @@ LEAST_GAIN: Final = 0.009
 """Gain of speed from which a faster link or memory, or a higher power limit, counts as a level of its own."""
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card if no board with a price is known."""
-NEW: Final = "new"
 USED: Final = "used"
+"""Condition of a second-hand part."""
 TROUBLE_USD: Final = 100.0
 """Least saving for which a part that the user has is replaced [USD]: work and its risks. Own choice."""
 MAX_KITS: Final = 2
@@ -84,13 +84,8 @@ class PartCandidate:
     """Run of the model on a set of cards; None for any other part."""
     trouble_usd: float = 0.0
     """Least saving that this part must bring against the one that the user has [USD]; 0 if the user has none."""
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it is a set of second-hand cards that are also sold new, or a machine that is sold second-hand."""
-        if isinstance(self.choice, PlannedCards):
-            return self.choice.is_used
-        return isinstance(self.choice, Board) and bool(self.choice.sold_with)
+    is_used: bool = False
+    """Whether its price is second-hand; of a machine that is sold second-hand, that of its board, which bears all."""
 
     @property
     def num_pieces(self) -> int:
@@ -212,7 +207,12 @@ def used_machine_candidates(book: PriceBook) -> list[list[PartCandidate]]:
             "cooler": machine.cooler,
         }
         usd = {"board": price.usd}
-        found.append([PartCandidate(place, one, usd.get(place, 0.0)) for place, one in choices.items()])
+        found.append(
+            [
+                PartCandidate(place, one, usd.get(place, 0.0), is_used=place == "board")
+                for place, one in choices.items()
+            ]
+        )
     return found
 
 
@@ -268,9 +268,9 @@ def bridge_candidates(book: PriceBook, cards: Sequence[PartCandidate]) -> list[P
     found = [PartCandidate("bridges", (), 0.0)]
     wanted = {name for c in cards if c.choice.conditions.bridged for name in c.choice.accelerators}
     for bridge in parts.planner_parts(Bridge):
-        usd = usd_of(bridge, book)
-        if usd is not None and wanted & set(bridge.accelerators):
-            found.append(PartCandidate("bridges", (bridge,), usd))
+        if wanted & set(bridge.accelerators):
+            priced = _price_parts("bridges", [bridge], book)
+            found += [replace(one, choice=(bridge,)) for one in priced]
     return found
 
 
@@ -325,11 +325,10 @@ def card_candidates(
             found += [
                 PartCandidate(
                     "cards",
-                    PlannedCards(
-                        (card.choice,) * num, fraction, conditions, card.usd * num, card.place == USED
-                    ),
+                    PlannedCards((card.choice,) * num, fraction, conditions, card.usd * num),
                     card.usd * num,
                     run,
+                    is_used=card.is_used,
                 )
                 for card in cards
             ]
@@ -338,7 +337,7 @@ def card_candidates(
         PartCandidate("cards", PlannedCards((), conditions=conditions), 0.0, run)
         for _, conditions, run in _runs_by_host("", 0, load, limits, hosts, faster_than)
     ]
-    return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
+    return [*pareto_candidates(found, cost=_card_cost), *alone]
 
 
 def owned_card_candidates(
@@ -359,8 +358,11 @@ def owned_card_candidates(
     for num in (count for count in COUNTS if count <= max(limits.max_cards, owned.num)):
         missing = max(num - owned.num, 0)
         # More cards may be of another, narrower model than the one that is there.
-        priced = [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
-        sets = [one for one in priced if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
+        priced = [
+            ((*owned.cards, *(kind.choice,) * missing), missing * kind.usd, kind.is_used) for kind in kinds
+        ]
+        affordable = [one for one in priced if one[1] <= limits.max_usd]
+        sets = affordable if missing else [(owned.cards[:num], 0.0, False)]
         if not sets:
             break
         bridged = _can_bridge(accelerator, num, book)
@@ -369,8 +371,8 @@ def owned_card_candidates(
             links = _usable_links(accelerator, num, levels)
             runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than, links)
         found += [
-            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run)
-            for cards, usd in sets
+            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run, is_used=is_used)
+            for cards, usd, is_used in sets
             for fraction, conditions, run in runs
         ]
     return found
@@ -578,18 +580,16 @@ def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, li
     """Return, by accelerator, the cards with a price that no other of their kind beats; second-hand ones are a kind of
     their own. Liquid-cooled cards are left out: they need a loop or a place for a radiator, and no case record states
     one."""
-    groups: dict[tuple[str, str], list[PartCandidate]] = {}
+    groups: dict[str, list[PartCandidate]] = {}
     used = second_hand_prices(book)
     for card in parts.planner_parts(GpuCard):
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
         if not wanted or card.cooling not in ("open", "blower"):
             continue
-        usd = usd_of(card, book)
-        second = usd_of(card, used)
-        if usd is not None:
-            groups.setdefault((card.accelerator, NEW), []).append(PartCandidate(NEW, card, usd))
-        if usd is not None and second is not None and second < usd:
-            groups.setdefault((card.accelerator, USED), []).append(PartCandidate(USED, card, second))
+        sold = _price_parts("cards", [card], book)
+        second = _price_parts("cards", [card], used) if sold else []
+        sold += [one for one in second if one.usd < sold[0].usd]
+        groups.setdefault(card.accelerator, []).extend(sold)
 
     rooms = sorted({case.max_gpu_m for case in parts.planner_parts(Case)})
 
@@ -599,10 +599,9 @@ def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, li
         noise = math.ceil(card_noise_db(card) / _SAME_NOISE_DB)
         return width, cases, card.power_w, _plugs(card), card.num_16_pin, noise
 
-    found: dict[str, list[PartCandidate]] = {}
-    for (accelerator, _), cards in groups.items():
-        found.setdefault(accelerator, []).extend(pareto_candidates(cards, cost=cost))
-    return found
+    return {
+        accelerator: pareto_candidates(cards, cost=cost) for accelerator, cards in groups.items() if cards
+    }
 
 
 _SAME_NOISE_DB: Final = 5.0
@@ -751,8 +750,12 @@ def riser_candidates(book: PriceBook, most: int) -> list[PartCandidate]:
 
 
 def _price_parts(place: str, found: Iterable[Part], book: PriceBook) -> list[PartCandidate]:
-    pairs = ((part, usd_of(part, book)) for part in found)
-    return [PartCandidate(place, part, usd) for part, usd in pairs if usd is not None]
+    pairs = ((part, price_of(part, book)) for part in found)
+    return [
+        PartCandidate(place, part, price.usd, is_used=price.condition == USED)
+        for part, price in pairs
+        if price is not None
+    ]
 
 
 def pareto_candidates(
@@ -762,14 +765,14 @@ def pareto_candidates(
     cost: Callable[[Any], tuple[float, ...]],
 ) -> list[PartCandidate]:
     """Return the candidates of each kind that no other matches or beats in price, speed and every cost; among equals,
-    the plainest."""
+    the plainest. Second-hand parts are a kind of their own, as new ones are the default."""
 
     def whole(candidate: PartCandidate) -> tuple[float, ...]:
         return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
 
     groups: dict[object, list[PartCandidate]] = {}
     for candidate in candidates:
-        groups.setdefault(kind(candidate.choice), []).append(candidate)
+        groups.setdefault((candidate.is_used, kind(candidate.choice)), []).append(candidate)
     kept: list[PartCandidate] = []
     for group in groups.values():
         group.sort(key=lambda c: (whole(c), *_plainness(c.choice)))

@@ -34,7 +34,7 @@ from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.images import best_images
-from advisor.workstation.offload import Offloaded, offload_layers
+from advisor.workstation.offload import Offloaded, num_operations, offload_layers
 
 PROMPT_OVER_DECODE: Final = 2.3
 """Rate of a prompt's tokens over that of output on a CPU alone, the lowest known: 10.3 and 4.5 tokens/s of DeepSeek-V3
@@ -403,7 +403,9 @@ def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[flo
         return []
     if not hardware.num:
         return [
-            run for weights in formats(load, OFFLOADING) for run in _runs_alone(load, weights, host_levels)
+            run
+            for weights in formats(load, OFFLOADING)
+            for run in _runs_alone(load, weights, host_levels, hardware.host_wait_s)
         ]
     for weights in formats(load, OFFLOADING):
 
@@ -454,9 +456,11 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     return fastest
 
 
-def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -> list[HardwareRun]:
+def _runs_alone(
+    load: MachineLoad, weights: str, host_levels: Sequence[float], wait_s: float
+) -> list[HardwareRun]:
     """Return the run of a machine without cards at each bandwidth of the main memory [bytes/s]: the CPU reads active
-    weights and cache for every token.
+    weights and cache for every token, and threads of two CPUs wait for each other after each operation.
 
     Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
     Source: llama.cpp; own composition, host_read_s.
@@ -467,8 +471,15 @@ def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -
     each, expert = (local_element_bytes(load.model, weights, part) for part in ("mixer", "experts"))
     dense_bytes = dense * each + kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
     expert_bytes = (count.active - dense) * distinct_experts(load.model, load.concurrency) * expert
+    waited_s = wait_s * num_operations(load.model)
     return [
-        _run_on_cpu("all layers on the CPU", weights, load, host_read_s(dense_bytes, expert_bytes, host))
+        _run_on_cpu(
+            "all layers on the CPU",
+            weights,
+            load,
+            host_read_s(dense_bytes, expert_bytes, host) + waited_s,
+            is_of_two=wait_s > 0.0,
+        )
         for host in host_levels
     ]
 
@@ -481,8 +492,11 @@ def _run_on_cpu(
     cards_s: float = 0.0,
     ttft_s: float | None = None,
     replica: ReplicaModel | None = None,
+    *,
+    is_of_two: bool = False,
 ) -> HardwareRun:
-    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards."""
+    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards;
+    where two CPUs share the work, the low end of the interval is that of weights which one of them holds."""
     step_s = host_s + cards_s
     name = prediction_class(OFFLOADING, transferred=True)
     return HardwareRun(
@@ -490,7 +504,11 @@ def _run_on_cpu(
         split=split,
         weight_dtype=weights,
         output_tokens_per_s=with_interval(
-            load.concurrency / step_s, "throughput", name, "assumed", sampling=HOST_SPREAD
+            load.concurrency / step_s,
+            "throughput",
+            name,
+            "assumed",
+            sampling=(HOST_SPREAD[0] * (ONE_SIDED if is_of_two else 1.0), HOST_SPREAD[1]),
         ),
         ttft_s=ttft_s,
         weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
@@ -500,6 +518,11 @@ def _run_on_cpu(
             _slow_prompt_s(host_s, load) if ttft_s is None else ttft_s, load
         ),
     )
+
+
+ONE_SIDED: Final = 0.6
+"""Rate of two CPUs whose weights lie in the memory of one, over that of weights in both: 2.4 and 4.31 tokens/s on two
+EPYC 9175F (ggml-org/llama.cpp#11744), 4 to 5 and 8 to 9 on two EPYC 9004 (#10981)."""
 
 
 def _slow_prompt_s(step_s: float, load: MachineLoad) -> float:
@@ -519,7 +542,16 @@ def _runs_at(
     budget = replica.policy.max_num_batched_tokens
     prompt_s = prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
     return [
-        _run_on_cpu(found.split, weights, load, found.step_s(host), cards_s, prompt_s, replica)
+        _run_on_cpu(
+            found.split,
+            weights,
+            load,
+            found.step_s(host),
+            cards_s,
+            prompt_s,
+            replica,
+            is_of_two=found.wait_s > 0.0,
+        )
         for host in host_levels
     ]
 

@@ -56,6 +56,13 @@ weights and half of it is behind the other CPU. DeepSeek V3 in eight bits ran at
 922 GB/s (ggml-org/llama.cpp#10981), 0.62 of both at the fractions of `simulator.host_layers`, if generation read the
 weights into memory, and at 4 to 5, so 0.34, if a prompt did; 0.5 is about their mean. Only a copy for each CPU doubles
 the rate (KTransformers)."""
+THREAD_WAIT_S: Final = 0.2e-6
+"""Time each thread adds to a wait of the threads of two CPUs [s]: a line of cache passes the link between them. Own
+estimate from transfers of 100 to 300 ns between sockets; chosen in sight of published speeds of mixtures of experts on
+two CPUs, 0.3 to 0.7 of what reading the weights alone allows, and so a fit to them."""
+CORES_OF_CHANNEL: Final = 4
+"""Cores that read a memory channel at its full rate while they compute with four-bit weights: more threads only wait.
+Own estimate."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -77,7 +84,13 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     if not cards.cards:
         host = known_host_bytes_per_s(machine)
         return (
-            Hardware("", 0, host_bytes_per_s=host, host_capacity_bytes=_capacity_of(machine))
+            Hardware(
+                "",
+                0,
+                host_bytes_per_s=host,
+                host_capacity_bytes=_capacity_of(machine),
+                host_wait_s=_wait_of_threads_s(machine),
+            )
             if host
             else None
         )
@@ -95,7 +108,16 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         bridged=any(1 < cards.num <= bridge.joins for bridge in machine.bridges),
         host_bytes_per_s=known_host_bytes_per_s(machine),
         host_capacity_bytes=_capacity_of(machine),
+        host_wait_s=_wait_of_threads_s(machine),
     )
+
+
+def _wait_of_threads_s(machine: Assembly) -> float:
+    """Time for which the threads of two CPUs wait for each other after an operation [s]; 0 of one CPU."""
+    cpu = machine.cpu
+    if cpu is None or cpu.series.num_cpus < 2:
+        return 0.0
+    return THREAD_WAIT_S * min(cpu.cores, CORES_OF_CHANNEL * cpu.series.channels)
 
 
 def _capacity_of(machine: Assembly) -> float:
@@ -324,7 +346,7 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         power_w=system.power_w,
         optimality_gap=0.0,
         note=system.note,
-        is_used=line.condition == "used",
+        is_used=line.condition == "used" and not question.used,
     )
 
 
@@ -408,8 +430,10 @@ def _note(machine: Assembly, of_unlike_cards: str, run: HardwareRun | None, mode
     notes = []
     if machine.cpu is not None and machine.cpu.series.num_cpus == 2 and run is not None and run.on_cpu:
         notes.append(
-            "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other; "
-            "llama.cpp with --numa distribute and weights that generation reads into memory first is fastest"
+            "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other, "
+            "and their threads wait for each other: measure llama.cpp with --numa distribute and weights that "
+            "generation reads into memory first, and, where the model fits the memory of one CPU, bound to that one "
+            "(numactl --cpunodebind=0 --membind=0)"
         )
     if cards is not None and run is not None and run.engine == TENSOR_PARALLEL:
         refused = refused_heads(model, cards.num) if cards.num > 1 else ""

@@ -166,7 +166,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    fastest = max(found.builds, key=speed_of)
+    has_used = any(line.condition == "used" for line in build.parts)
+    able = [one for one in found.builds if has_used or not one.is_used] or found.builds
+    fastest = max(able, key=speed_of)
     if speed_of(fastest) <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
         unpriced = sum(line.unit_price_usd is None for line in listing.bill)
         left_out = f", which leaves out {unpriced} of its lines without a price" if unpriced else ""

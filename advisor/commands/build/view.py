@@ -30,7 +30,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
-from advisor.workstation.knee import knee, knee_words, software_doubt, steps
+from advisor.workstation.knee import knee, knee_words, software_doubt, speed_of, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
 from advisor.workstation.rules_power import is_rack_server
@@ -53,7 +53,12 @@ def plan_answer(
     best = knee(ladder)
     blocks: list[Block] = [
         Paragraph(
-            "\n".join(filter(None, (opening, headline(first, question), _doubt_words(first), remark))),
+            "\n".join(
+                filter(
+                    None,
+                    (opening, headline(first, question), _doubt_words(first), _used_words(found), remark),
+                )
+            ),
             emphasis=True,
         ),
         Paragraph(_question_words(question)),
@@ -138,6 +143,24 @@ def _doubt_words(build: Build) -> str:
     """Return a sentence on doubts about the software of a machine; empty if there are none."""
     doubt = software_doubt(build)
     return f"Its software: {doubt}." if doubt else ""
+
+
+def _used_words(found: PlanResult) -> str:
+    """Return what second-hand parts save, or that only they answer the question; empty where they do neither."""
+    first = found.builds[0]
+    if first.is_used:
+        return "No machine of new parts does it for the money: this one has second-hand parts."
+    other = found.saving
+    if other is None:
+        return ""
+    gain = speed_of(other) / speed_of(first) - 1.0
+    speed = "as fast" if abs(gain) <= _SAME else f"{abs(gain):.0%} {'faster' if gain > 0 else 'slower'}"
+    saved = usd(first.total_usd - other.total_usd)
+    return f"Second-hand parts save {saved}: {other.name} for {usd(other.total_usd)} is {speed}."
+
+
+_SAME: Final = 0.01
+"""Difference of speed up to which two machines are called equally fast."""
 
 
 def _others_prices(builds: Sequence[Build]) -> list[Block]:
