@@ -25,6 +25,7 @@ from advisor.simulator.host_layers import (
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.layout import refused_heads
 from advisor.simulator.local_surface import local_element_bytes
+from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -294,6 +295,14 @@ def _splits(hardware: Hardware, engine: str, model: Model) -> list[tuple[str, in
     return [(f"{words}{used}", width, stages), *in_turn]
 
 
+def widest_division(num: int, load: MachineLoad) -> int:
+    """Return among how many of some equal cards a layer is divided at most: as many as the heads of the model divide
+    among, or one where the engine holds layers in turn."""
+    if load.engine not in (None, TENSOR_PARALLEL):
+        return 1
+    return next(width for width in range(num, 0, -1) if not refused_heads(load.model, width))
+
+
 def _divides_over_pcie(hardware: Hardware) -> bool:
     """Whether links are fast enough to divide layers over them: links between the cards, or PCIe from
     `LEAST_LINK_BYTES_PER_S` on."""
@@ -361,16 +370,30 @@ def _replica(
     deployment = _deployment(hardware, load, engine, weights, tp, pp)
     if deployment is None:
         return None
+    # Links are no part of operators: machines that differ in them alone share what matmuls of a format take.
+    alike = replace(hardware, pcie_generation=None, pcie_lanes=None, bridged=False)
+    held = _operators_of(alike, load.model.id, engine, weights, tp, pp, load.concurrency)
     try:
-        return model_replica(
+        found = model_replica(
             deployment,
             mean_input_tokens=load.input_tokens,
             mean_output_tokens=load.output_tokens,
             max_context_tokens=load.context_tokens,
             settings=_settings_of(load),
+            library=held[0] if held and load.calibration is None else None,
         )
     except (AdvisorError, ValueError, KeyError):
         return None  # does not fit, or a figure of the record is missing
+    held[:] = [found.library]
+    return found
+
+
+@lru_cache(maxsize=128)
+def _operators_of(
+    hardware: Hardware, model: str, engine: str, weights: str, tp: int, pp: int, num_streams: int
+) -> list[OperatorLibrary]:
+    """Return a place for the operators of a model on some cards, empty until they are known."""
+    return []
 
 
 def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:

@@ -13,7 +13,13 @@ from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import Part, System
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Assembly, Check
-from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
+from advisor.workstation.candidates import (
+    PartCandidate,
+    ResidentRuns,
+    all_candidates,
+    can_exceed_on_cpu,
+    usd_of,
+)
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.knee import is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
@@ -162,12 +168,32 @@ def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[S
     known: ResidentRuns = {}
     program = program_for(question, book, faster_than=math.inf, known=known)
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    first = fastest_for(program, money, used=question.used)
+    narrow = _without_waiting(program, question)
+    first = fastest_for(narrow, money, used=question.used) if narrow is not None else None
+    if narrow is not None and first is not None:
+        program = narrow
+    else:
+        first = fastest_for(program, money, used=question.used)
     resident = first.tokens_per_s if first else 0.0
     if can_exceed_on_cpu(question.load, known, program.candidates, resident):
-        program = program_for(question, book, faster_than=resident, known=known)
+        whole = program_for(question, book, faster_than=resident, known=known)
+        program = (_without_waiting(whole, question) if program is narrow else None) or whole
         first = None
     return program, _frontier(program, question, first)
+
+
+def _without_waiting(program: Program, question: Question) -> Program | None:
+    """Return the program without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
+    states streams wants all of them served at once, where the money buys that."""
+    cards = [one for one in program.candidates if one.place == "cards" and one.run is not None]
+    able = [one for one in cards if one.run is not None and not one.run.num_waiting]
+    if not able or len(able) == len(cards):
+        return None
+    kept: dict[str, list[PartCandidate]] = {}
+    for one in program.candidates:
+        if one.run is None or not one.run.num_waiting:
+            kept.setdefault(one.place, []).append(one)
+    return Program(kept, rules_of(question), question.setting)
 
 
 def _frontier(program: Program, question: Question, first: Solution | None = None) -> list[Solution]:

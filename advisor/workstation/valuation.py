@@ -429,6 +429,11 @@ def _economics(
 def _note(machine: Assembly, of_unlike_cards: str, run: HardwareRun | None, model: Model) -> str:
     cards = machine.cards
     notes = []
+    if run is not None and run.num_waiting:
+        notes.append(
+            f"{run.num_waiting} streams wait for cache: in eight bits (vLLM --kv-cache-dtype fp8, llama.cpp -ctk q8_0 "
+            "-ctv q8_0) about twice as many tokens find a place"
+        )
     if machine.cpu is not None and machine.cpu.series.num_cpus == 2 and run is not None and run.on_cpu:
         notes.append(
             "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other, "

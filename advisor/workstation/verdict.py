@@ -32,7 +32,7 @@ from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes, ram_needed_bytes
-from advisor.workstation.plan import WITH_OTHERS, Build, Question
+from advisor.workstation.plan import WITH_OTHERS, Build, Question, total_of
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -61,7 +61,7 @@ from advisor.workstation.rules_power import (
 )
 from advisor.workstation.system_names import can_join, is_of_a_laptop
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
-from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
+from advisor.workstation.valuation import OWNED, build_from_lines, build_of, links_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
@@ -177,6 +177,21 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     return Verdict(build, total, repaired, fastest)
 
 
+def _without_unnamed(mended: Build, listing: Listing) -> Build:
+    """Return a mended machine without the price of parts of kinds that the list does not name: whoever asks about some
+    parts has the others, or has not chosen them."""
+    unnamed = {_CATEGORY_OF.get(place, place) for place in missing_places(listing)}
+    lines = tuple(
+        replace(line, unit_price_usd=0.0, price_basis="user", source=OWNED)
+        if line.category in unnamed
+        else line
+        for line in mended.parts
+    )
+    return replace(mended, parts=lines, total_usd=total_of(lines))
+
+
+_CATEGORY_OF: Final = {"memory": "ram", "supplies": "psu", "cards": "gpu"}
+"""Category of a bill by the place of a machine, where they differ."""
 _OF_CARD_SIZE: Final = {"slots": slots, "card-length": card_length, "psu-plugs": psu_plugs}
 """Rules by id that read the width, the length and the plugs of cards."""
 
@@ -316,7 +331,8 @@ def repair(
     caps = [cap_w(load.actual, load.limit, cards, factors[load.rule]) for load in loads]
     points = [cap / cards.cards[0].power_w for cap in caps if cap]
     machine = raise_power(solution.machine, same, points)
-    return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    mended = build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    return _without_unnamed(mended, listing)
 
 
 def _as_little_as_helps(

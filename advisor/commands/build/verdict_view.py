@@ -39,7 +39,7 @@ from advisor.workstation.rules_power import (
     plugs_needed,
     supply_words,
 )
-from advisor.workstation.upgrades import OF_OWNER, Upgrades, left_words
+from advisor.workstation.upgrades import Upgrades, left_words
 from advisor.workstation.valuation import hardware_of, has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 from advisor.workstation.wiring import wire
@@ -484,9 +484,8 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     mended = verdict.repaired
     if mended is not None and (bought := purchases(mended)):
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
-        names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
-        assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
+        assumed = [PLACES[place] for place in missing_places(listing) if place != "cards"]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
             *(f"- buy {part}" for part in bought),

@@ -447,3 +447,32 @@ def test_images_are_planned_on_one_card_each() -> None:
     assert alone.machine.cards.num == 1
     assert alone.performance is not None
     assert alone.performance.run.unit == "images/s"
+
+
+def test_streams_are_all_served_at_once_where_the_money_buys_that() -> None:
+    load = MachineLoad(models.get("qwen3-coder-30b-a3b").record, 5, 32_000, 1000)
+    asked = replace(question("32b", 6000.0), load=load, top=1)
+    head = plan(asked, price_book(), NO_RENT).builds[0]
+    assert head.performance is not None
+    assert not head.performance.run.num_waiting
+    small = plan(replace(asked, budget_usd=1600.0), price_book(), NO_RENT).builds[0]
+    assert small.performance is not None
+    assert small.performance.run.num_waiting
+    assert "wait for cache" in small.note
+
+
+def test_tuning_on_cards_whose_software_is_in_doubt_counts_with_the_low_end() -> None:
+    asked = question("8b", 2000.0, "rx-7900-xtx", workload="finetune")
+    for candidate in program_for(asked, price_book()).candidates:
+        if candidate.run is not None:
+            assert candidate.tokens_per_s == candidate.run.output_tokens_per_s.low
+
+
+@pytest.mark.parametrize("kind", ["serve", "finetune"])
+def test_more_cards_than_divide_a_layer_are_not_tried_where_fewer_hold_the_model(kind: str) -> None:
+    """Sixty-four heads divide among two of three cards: the third costs and brings nothing."""
+    asked = replace(question("70b", 30_000.0, "rtx-5090", workload=kind, most=7), systems=False)
+    program = program_for(asked, price_book())
+    numbers = {one.choice.num for one in program.candidates if one.place == "cards" and one.choice.num}
+    assert (3 in numbers) == (kind == "finetune")
+    assert {2, 4} <= numbers
