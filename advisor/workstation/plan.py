@@ -142,5 +142,7 @@ class PlanResult:
     wall_s: float
     saving: Build | None = None
     """Cheapest machine with second-hand parts that is as fast as the first one for less; None if there is none."""
+    gaining: Build | None = None
+    """Fastest machine with second-hand parts, if it is a quarter faster than the first one; None if there is none."""
     left_out: Sequence[str] = ()
     """Complete systems that break a hard rule, or whose result is unknown, with the rule."""

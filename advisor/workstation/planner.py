@@ -21,7 +21,7 @@ from advisor.workstation.candidates import (
     usd_of,
 )
 from advisor.workstation.hardware import power_points_of
-from advisor.workstation.knee import is_beaten, knee, speed_of, steps
+from advisor.workstation.knee import dependable_speed_of, is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
@@ -70,6 +70,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     return PlanResult(
         builds=first_builds(_sort_builds(builds, question), question.top),
         saving=_best_saving(new[0], builds, question) if new else None,
+        gaining=_best_gain(new[0], builds) if new else None,
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -340,6 +341,20 @@ def _best_saving(head: Build, builds: Sequence[Build], question: Question) -> Bu
         and speed_of(build) >= least
     )
     return min(able, key=lambda build: build.total_usd, default=None)
+
+
+def _best_gain(head: Build, builds: Sequence[Build]) -> Build | None:
+    """Return the fastest machine with second-hand parts if it is `LEAST_USED_GAIN` times as fast as the first new one;
+    None if there is none, or its price is one page's estimate."""
+    used = (build for build in builds if build.is_used and not build.rests_on_one_estimate)
+    best = max(used, key=dependable_speed_of, default=None)
+    is_faster = best is not None and dependable_speed_of(best) >= LEAST_USED_GAIN * speed_of(head)
+    return best if is_faster else None
+
+
+LEAST_USED_GAIN: Final = 1.25
+"""Speed of a machine with second-hand parts over that of the first new one from which an answer names it. Own choice:
+predictions err by as much."""
 
 
 def _faster(program: Program, first: Solution, money: float, question: Question) -> list[Solution]:

@@ -150,13 +150,20 @@ def _used_words(found: PlanResult) -> str:
     first = found.builds[0]
     if first.is_used:
         return "No machine of new parts does it for the money: this one has second-hand parts."
-    other = found.saving
-    if other is None:
-        return ""
+    told = []
+    if found.saving is not None:
+        saved = usd(first.total_usd - found.saving.total_usd)
+        told.append(f"save {saved}: {_beside_words(found.saving, first)}")
+    if found.gaining is not None and found.gaining is not found.saving:
+        told.append(f"{'or ' if told else ''}bring speed: {_beside_words(found.gaining, first)}")
+    return f"Second-hand parts {'; '.join(told)}." if told else ""
+
+
+def _beside_words(other: Build, first: Build) -> str:
+    """Return a machine with its price, and how fast it is beside the first one."""
     gain = speed_of(other) / speed_of(first) - 1.0
     speed = "as fast" if abs(gain) <= _SAME else f"{abs(gain):.0%} {'faster' if gain > 0 else 'slower'}"
-    saved = usd(first.total_usd - other.total_usd)
-    return f"Second-hand parts save {saved}: {other.name} for {usd(other.total_usd)} is {speed}."
+    return f"{other.name} for {usd(other.total_usd)} is {speed}"
 
 
 _SAME: Final = 0.01
