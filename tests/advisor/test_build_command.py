@@ -101,7 +101,7 @@ def test_dollars_per_million_tokens_times_tokens_is_the_bill(plan: dict[str, Any
 
 
 def test_a_power_limit_saves_more_power_than_speed(cli: Cli) -> None:
-    found = answer(cli, f"build --model 8b --top 1 --gpu rtx-4090 --budget 4000 {DAY}")
+    found = answer(cli, f"build --model 8b --top 1 --gpu rtx-4090 --engine vllm --budget 4000 {DAY}")
     build = next(b for b in found["builds"] if b["kind"] == "parts")
     points = build["performance"]["power_points"]
     assert points[0]["power_fraction"] == 1.0
