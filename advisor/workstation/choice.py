@@ -25,7 +25,7 @@ class Preference:
         return not any(check.verdict == "broken" for check in self.faults[place])
 
 
-def preferred(builds: Sequence[Build]) -> Preference | None:
+def choose(builds: Sequence[Build]) -> Preference | None:
     """Return the machine to take: of those that run the model and break no rule the one with the fewest faults where
     all are as fast, else the dearest whose price buys speed; None if none runs it.
 

@@ -33,7 +33,7 @@ class PriceStep:
 
 
 def is_beaten(build: Build, builds: Sequence[Build]) -> bool:
-    """Whether another machine is faster for no more money; second-hand ones stand beside new ones and beat none."""
+    """Whether another machine is faster for no more money; second-hand ones beat none."""
     return any(
         other.total_usd <= build.total_usd and dependable_speed_of(other) > speed_of(build)
         for other in builds

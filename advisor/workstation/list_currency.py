@@ -42,7 +42,7 @@ def assumption(text: str) -> str:
     """Return a note on the currency that is assumed for the prices of a list that does not say which it is; empty if
     there is no doubt."""
     currency = currency_of(text)
-    if currency and not _told(text):
+    if currency and not _tells_currency(text):
         return (
             f"prices are taken as {currency} by the language of the list: write the currency if it is another"
         )
@@ -50,7 +50,7 @@ def assumption(text: str) -> str:
         return ""
     if "$" not in text and "＄" not in text:
         return "prices that name no currency are taken as US dollars: write the currency if it is another"
-    if _by_language(text) or _told(text):
+    if _by_language(text) or _tells_currency(text):
         return "amounts with $ are taken as US dollars, though the list may be of another country: write the currency"
     return ""
 
@@ -69,7 +69,7 @@ _SEVERAL: Final = "several"
 """Key of the words of languages that are spoken in countries with several currencies."""
 
 
-def _told(text: str) -> bool:
+def _tells_currency(text: str) -> bool:
     """Whether a list tells its currency by a shop, a tax or an amount, and not by its language alone."""
     is_marked = any(marks.search(text) for _, marks in _marks("currencies"))
     return is_marked or regex("line.foreign_price").search(text) is not None

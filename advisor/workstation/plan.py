@@ -108,7 +108,7 @@ class Build:
     note: str = ""
     machine: Assembly | None = None
     is_used: bool = False
-    """Whether it has second-hand parts and the question does not ask for them: an option beside new machines, and never
+    """Whether it has second-hand parts and the question does not ask for them: an option after new machines, and never
     the knee."""
 
     @property

@@ -10,7 +10,7 @@ from advisor.commands.build.view import bill_table, checks_table
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, show, usd
 from advisor.workstation.asked import SMALLER_MODELS, memory_bytes, weight_bytes
-from advisor.workstation.choice import SAME_SPEED, Preference, preferred
+from advisor.workstation.choice import SAME_SPEED, Preference, choose
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Build, Question
@@ -51,7 +51,7 @@ def choice_answer(
     rates = [(choices[place][0], decode_rate(verdicts[place].build)) for place in order]
     told = ((choices[place][0], fit_words(verdicts[place], question)) for place in order)
     fits = [f"{name}:{words}" for name, words in told if words]
-    best = preferred([verdict.build for verdict in verdicts])
+    best = choose([verdict.build for verdict in verdicts])
     advice = (
         _advice_words(best, [name for name, _ in choices], verdicts, memories) if best is not None else ""
     )

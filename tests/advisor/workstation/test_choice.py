@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
-from advisor.workstation.choice import preferred
+from advisor.workstation.choice import choose
 from advisor.workstation.listing import Listing, read_listings
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Build, Question
@@ -46,12 +46,12 @@ def test_parts_of_one_kind_with_or_between_them_are_a_choice(
 
 def test_of_equal_speeds_the_one_that_keeps_more_rules_is_taken_and_of_equal_ones_the_cheaper() -> None:
     supplies = builds("750W or 1000W for a RTX 4090 and Ryzen 9 7950X?")
-    best = preferred(supplies)
+    best = choose(supplies)
     assert best is not None
     assert best.place == 1
     assert "psu-headroom" in {check.rule for check in best.faults[0]}
     boards = builds("X670E ProArt or B650 Tomahawk for a RTX 3090?")
-    cheaper = preferred(boards)
+    cheaper = choose(boards)
     assert cheaper is not None
     assert boards[cheaper.place].total_usd == min(build.total_usd for build in boards)
 
