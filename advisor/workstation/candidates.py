@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ from advisor.workstation.assembly import (
     host_bytes_per_s,
     slot_widths,
 )
+from advisor.workstation.finetune import ENGINE as TUNING_ENGINE
+from advisor.workstation.finetune import SOFTWARE_DOUBTS
 from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     TENSOR_PARALLEL,
@@ -45,6 +47,7 @@ from advisor.workstation.performance import (
     best_run,
     bound_on_cpu,
     runs_on_cpu,
+    widest_division,
 )
 from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, card_noise_db, case_airflow, cooler_capacity_w
@@ -54,8 +57,8 @@ LEAST_GAIN: Final = 0.009
 """Gain of speed from which a faster link or memory, or a higher power limit, counts as a level of its own."""
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card if no board with a price is known."""
-NEW: Final = "new"
 USED: Final = "used"
+"""Condition of a second-hand part."""
 TROUBLE_USD: Final = 100.0
 """Least saving for which a part that the user has is replaced [USD]: work and its risks. Own choice."""
 MAX_KITS: Final = 2
@@ -84,13 +87,8 @@ class PartCandidate:
     """Run of the model on a set of cards; None for any other part."""
     trouble_usd: float = 0.0
     """Least saving that this part must bring against the one that the user has [USD]; 0 if the user has none."""
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it is a set of second-hand cards that are also sold new, or a machine that is sold second-hand."""
-        if isinstance(self.choice, PlannedCards):
-            return self.choice.is_used
-        return isinstance(self.choice, Board) and bool(self.choice.sold_with)
+    is_used: bool = False
+    """Whether its price is second-hand; of a machine that is sold second-hand, that of its board, which bears all."""
 
     @property
     def num_pieces(self) -> int:
@@ -104,8 +102,17 @@ class PartCandidate:
 
     @property
     def tokens_per_s(self) -> float:
-        """Output rate of a set of cards over whole requests [tokens/s]; 0 for any other part."""
-        return self.run.request_tokens_per_s if self.run else 0.0
+        """Output rate of a set of cards over whole requests [tokens/s], the low end of its interval where the software
+        of fine-tuning is in doubt; 0 for any other part."""
+        if self.run is None:
+            return 0.0
+        is_doubtful = self.run.engine == TUNING_ENGINE and self.choice.accelerators
+        vendors = (
+            {accelerators.by_id(name).vendor for name in self.choice.accelerators} if is_doubtful else ()
+        )
+        if any(vendor in SOFTWARE_DOUBTS for vendor in vendors):
+            return self.run.output_tokens_per_s.low
+        return self.run.request_tokens_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,27 @@ class MachineLevels:
 
     links: Mapping[int, tuple[tuple[int, int], ...]]
     """Pairs of PCIe generation and lanes of the narrowest card, by number of cards, the slowest first."""
-    host_usd: Mapping[float, float]
-    """Price of the cheapest CPU, board and memory by bandwidth of the main memory [bytes/s], the lowest first."""
+    hosts: tuple["HostLevel", ...]
+    """CPU, board and memory of each bandwidth and size."""
+    model_bytes: float
+    """Memory that model and system take together [bytes]."""
+
+    def host_usd(self, cards_bytes: float) -> dict[float, float]:
+        """Return the price of the cheapest CPU, board and memory by bandwidth of the main memory [bytes/s], the lowest
+        first, of those that hold the model together with the memory of some cards (rule model-memory)."""
+        found: dict[float, float] = {}
+        for one in self.hosts:
+            if one.capacity_bytes + cards_bytes >= self.model_bytes * (1 - 1e-9):
+                found[one.bytes_per_s] = min(one.usd, found.get(one.bytes_per_s, math.inf))
+        return dict(sorted(found.items()))
+
+
+class HostLevel(NamedTuple):
+    """CPU, board and memory that go together."""
+
+    bytes_per_s: float
+    capacity_bytes: float
+    usd: float
 
 
 def all_candidates(
@@ -212,7 +238,12 @@ def used_machine_candidates(book: PriceBook) -> list[list[PartCandidate]]:
             "cooler": machine.cooler,
         }
         usd = {"board": price.usd}
-        found.append([PartCandidate(place, one, usd.get(place, 0.0)) for place, one in choices.items()])
+        found.append(
+            [
+                PartCandidate(place, one, usd.get(place, 0.0), is_used=place == "board")
+                for place, one in choices.items()
+            ]
+        )
     return found
 
 
@@ -235,15 +266,15 @@ def machine_levels(
             if min(lanes) >= setting.min_lanes and slots:
                 links.setdefault(num, set()).update((min(slots, cpu), min(lanes)) for cpu in able)
     ordered = {num: tuple(sorted(found)) for num, found in links.items()}
-    return MachineLevels(ordered, _host_prices(cpus, boards, memory))
+    return MachineLevels(ordered, _host_levels(cpus, boards, memory), setting.ram_needed_bytes)
 
 
-def _host_prices(
+def _host_levels(
     cpus: Sequence[PartCandidate], boards: Sequence[PartCandidate], memory: Sequence[PartCandidate]
-) -> dict[float, float]:
-    """Return the price of the cheapest CPU, board and memory by the bandwidth that they reach; a level that costs as
-    much as a faster one is kept, for its board may suit other cards."""
-    found: dict[float, float] = {}
+) -> tuple[HostLevel, ...]:
+    """Return the cheapest CPU and board for each kind of memory, with the bandwidth that they reach; a level that costs
+    as much as a faster one is kept, for its board may suit other cards."""
+    found: list[HostLevel] = []
     series = {candidate.choice.series.id: candidate.choice.series for candidate in cpus}
     for name, one in series.items():
         cpu_usd = min(c.usd for c in cpus if c.choice.series.id == name)
@@ -258,9 +289,8 @@ def _host_prices(
             ]
             if fitting:
                 level = host_bytes_per_s(kit.choice, one)
-                usd = cpu_usd + kit.usd + min(fitting)
-                found[level] = min(usd, found.get(level, math.inf))
-    return dict(sorted(found.items()))
+                found.append(HostLevel(level, kit.choice.capacity_bytes, cpu_usd + kit.usd + min(fitting)))
+    return tuple(found)
 
 
 def bridge_candidates(book: PriceBook, cards: Sequence[PartCandidate]) -> list[PartCandidate]:
@@ -268,9 +298,9 @@ def bridge_candidates(book: PriceBook, cards: Sequence[PartCandidate]) -> list[P
     found = [PartCandidate("bridges", (), 0.0)]
     wanted = {name for c in cards if c.choice.conditions.bridged for name in c.choice.accelerators}
     for bridge in parts.planner_parts(Bridge):
-        usd = usd_of(bridge, book)
-        if usd is not None and wanted & set(bridge.accelerators):
-            found.append(PartCandidate("bridges", (bridge,), usd))
+        if wanted & set(bridge.accelerators):
+            priced = _price_parts("bridges", [bridge], book)
+            found += [replace(one, choice=(bridge,)) for one in priced]
     return found
 
 
@@ -302,17 +332,21 @@ def card_candidates(
     found: list[PartCandidate] = []
     offloaded: list[_OffloadedSet] = []
     # Prices of hosts include CPU, board and memory, which the limit of the cards leaves out already.
-    host_budget = limits.max_usd + min(levels.host_usd.values(), default=0.0)
+    host_budget = limits.max_usd + min((one.usd for one in levels.hosts), default=0.0)
     # More cards than any board of known lanes carries would break a hard rule whatever their speed.
     most = min(limits.max_cards, max(levels.links, default=limits.max_cards))
     for usd, num, accelerator, cards in _sets_by_price(book, replace(limits, max_cards=most)):
         runs = known.get((accelerator, num))
+        if runs is None and _adds_nothing(accelerator, num, load, known):
+            continue
         if runs is None:
             bridged = _can_bridge(accelerator, num, book)
             runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
             known[accelerator, num] = runs
         if not runs and math.isfinite(faster_than):
-            hosts = [host for host, least_usd in levels.host_usd.items() if least_usd <= host_budget - usd]
+            held = (accelerators.by_id(accelerator).memory_bytes or 0.0) * num
+            host_usd = levels.host_usd(held)
+            hosts = [host for host, least_usd in host_usd.items() if least_usd <= host_budget - usd]
             bounds = _bounds_on_cpu(accelerator, num, load, hosts)
             if any(other.beats(usd, num, bounds) for other in offloaded):
                 continue
@@ -325,20 +359,36 @@ def card_candidates(
             found += [
                 PartCandidate(
                     "cards",
-                    PlannedCards(
-                        (card.choice,) * num, fraction, conditions, card.usd * num, card.place == USED
-                    ),
+                    PlannedCards((card.choice,) * num, fraction, conditions, card.usd * num),
                     card.usd * num,
                     run,
+                    is_used=card.is_used,
                 )
                 for card in cards
             ]
-    hosts = list(levels.host_usd) if limits.with_no_cards else []
+    hosts = list(levels.host_usd(0.0)) if limits.with_no_cards else []
     alone = [
         PartCandidate("cards", PlannedCards((), conditions=conditions), 0.0, run)
         for _, conditions, run in _runs_by_host("", 0, load, limits, hosts, faster_than)
     ]
-    return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
+    return [*pareto_candidates(found, cost=_card_cost), *alone]
+
+
+def _adds_nothing(accelerator: str, num: int, load: MachineLoad, known: ResidentRuns) -> bool:
+    """Whether fewer of the same cards hold the model with all streams and divide layers among as many of them: more
+    cards then cost more and are no faster.
+
+    Assumes: layers in turn over more cards are no faster for one stream; for several, only division is compared.
+    """
+    if load.workload != "serve":
+        return False
+    width = widest_division(num, load)
+    for fewer in range(width, num):
+        runs = [run for _, _, run in known.get((accelerator, fewer), ())]
+        is_divided = all(run.tensor_parallel == width for run in runs)
+        if runs and not any(run.num_waiting for run in runs) and (load.concurrency == 1 or is_divided):
+            return True
+    return False
 
 
 def owned_card_candidates(
@@ -359,18 +409,23 @@ def owned_card_candidates(
     for num in (count for count in COUNTS if count <= max(limits.max_cards, owned.num)):
         missing = max(num - owned.num, 0)
         # More cards may be of another, narrower model than the one that is there.
-        priced = [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
-        sets = [one for one in priced if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
+        priced = [
+            ((*owned.cards, *(kind.choice,) * missing), missing * kind.usd, kind.is_used) for kind in kinds
+        ]
+        affordable = [one for one in priced if one[1] <= limits.max_usd]
+        sets = affordable if missing else [(owned.cards[:num], 0.0, False)]
         if not sets:
             break
         bridged = _can_bridge(accelerator, num, book)
         runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
         if not runs and math.isfinite(faster_than):
             links = _usable_links(accelerator, num, levels)
-            runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than, links)
+            held = (accelerators.by_id(accelerator).memory_bytes or 0.0) * num
+            hosts = list(levels.host_usd(held))
+            runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than, links)
         found += [
-            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run)
-            for cards, usd in sets
+            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run, is_used=is_used)
+            for cards, usd, is_used in sets
             for fraction, conditions, run in runs
         ]
     return found
@@ -578,18 +633,16 @@ def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, li
     """Return, by accelerator, the cards with a price that no other of their kind beats; second-hand ones are a kind of
     their own. Liquid-cooled cards are left out: they need a loop or a place for a radiator, and no case record states
     one."""
-    groups: dict[tuple[str, str], list[PartCandidate]] = {}
+    groups: dict[str, list[PartCandidate]] = {}
     used = second_hand_prices(book)
     for card in parts.planner_parts(GpuCard):
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
         if not wanted or card.cooling not in ("open", "blower"):
             continue
-        usd = usd_of(card, book)
-        second = usd_of(card, used)
-        if usd is not None:
-            groups.setdefault((card.accelerator, NEW), []).append(PartCandidate(NEW, card, usd))
-        if usd is not None and second is not None and second < usd:
-            groups.setdefault((card.accelerator, USED), []).append(PartCandidate(USED, card, second))
+        sold = _price_parts("cards", [card], book)
+        second = _price_parts("cards", [card], used) if sold else []
+        sold += [one for one in second if one.usd < sold[0].usd]
+        groups.setdefault(card.accelerator, []).extend(sold)
 
     rooms = sorted({case.max_gpu_m for case in parts.planner_parts(Case)})
 
@@ -599,10 +652,9 @@ def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, li
         noise = math.ceil(card_noise_db(card) / _SAME_NOISE_DB)
         return width, cases, card.power_w, _plugs(card), card.num_16_pin, noise
 
-    found: dict[str, list[PartCandidate]] = {}
-    for (accelerator, _), cards in groups.items():
-        found.setdefault(accelerator, []).extend(pareto_candidates(cards, cost=cost))
-    return found
+    return {
+        accelerator: pareto_candidates(cards, cost=cost) for accelerator, cards in groups.items() if cards
+    }
 
 
 _SAME_NOISE_DB: Final = 5.0
@@ -751,8 +803,12 @@ def riser_candidates(book: PriceBook, most: int) -> list[PartCandidate]:
 
 
 def _price_parts(place: str, found: Iterable[Part], book: PriceBook) -> list[PartCandidate]:
-    pairs = ((part, usd_of(part, book)) for part in found)
-    return [PartCandidate(place, part, usd) for part, usd in pairs if usd is not None]
+    pairs = ((part, price_of(part, book)) for part in found)
+    return [
+        PartCandidate(place, part, price.usd, is_used=price.condition == USED)
+        for part, price in pairs
+        if price is not None
+    ]
 
 
 def pareto_candidates(
@@ -762,14 +818,14 @@ def pareto_candidates(
     cost: Callable[[Any], tuple[float, ...]],
 ) -> list[PartCandidate]:
     """Return the candidates of each kind that no other matches or beats in price, speed and every cost; among equals,
-    the plainest."""
+    the plainest. Second-hand parts are a kind of their own, as new ones are the default."""
 
     def whole(candidate: PartCandidate) -> tuple[float, ...]:
         return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
 
     groups: dict[object, list[PartCandidate]] = {}
     for candidate in candidates:
-        groups.setdefault(kind(candidate.choice), []).append(candidate)
+        groups.setdefault((candidate.is_used, kind(candidate.choice)), []).append(candidate)
     kept: list[PartCandidate] = []
     for group in groups.values():
         group.sort(key=lambda c: (whole(c), *_plainness(c.choice)))

@@ -87,6 +87,8 @@ class Hardware:
     """Bandwidth of the main memory [bytes/s], if layers may run on the CPU; 0 if they may not."""
     host_capacity_bytes: float = math.inf
     """Size of the main memory [bytes]; infinite where another rule sees to it."""
+    host_wait_s: float = 0.0
+    """Time for which the threads of two CPUs wait for each other after each operation on them [s]; 0 of one CPU."""
 
     def record(self, calibration: Calibration | None = None) -> Accelerator:
         """Return the accelerator's record under these conditions, with measured figures if `calibration` has them."""

@@ -33,13 +33,11 @@ class PriceStep:
 
 
 def is_beaten(build: Build, builds: Sequence[Build]) -> bool:
-    """Whether another machine is faster for no more money: a new one, or a whole one that is only sold second-hand and
-    whose price is more than one page's estimate."""
+    """Whether another machine is faster for no more money; second-hand ones beat none."""
     return any(
-        other.total_usd <= build.total_usd and speed_of(other) > speed_of(build)
+        other.total_usd <= build.total_usd and dependable_speed_of(other) > speed_of(build)
         for other in builds
-        if other is not build
-        and (not other.is_used or (other.kind == "system" and not other.rests_on_one_estimate))
+        if other is not build and not other.is_used
     )
 
 

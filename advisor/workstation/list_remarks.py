@@ -502,7 +502,8 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
         names, rest, before = _choices_in(text, asks, others)
         if names:
             ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
-            sides = zip(_sides_of(line.text, names), names, strict=True)
+            sides = list(zip(_sides_of(line.text, names), names, strict=True))
+            kept = [regex("remark.keeps").search(f"{words} {name}") is not None for words, name in sides]
             sold = [regex("remark.sells").search(f"{words} {name}") is not None for words, name in sides]
             # What is there costs nothing, whatever is chosen.
             if _speaks_of_own_machine(lines) or any(sold):
@@ -513,13 +514,18 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
             ]
             if any(sold):
                 behind = [as_owned(one) for one in behind]
+            sides_ahead = _sides_of(line.text, names)
+            names = [regex("remark.keeps").sub("", name) for name in names]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
-            for number, words in enumerate(_sides_of(line.text, names)):
+            chosen = [as_owned(one) if is_kept else one for one, is_kept in zip(chosen, kept, strict=True)]
+            for number, words in enumerate(sides_ahead):
                 is_counted = regex("remark.one_more").search(names[number]) is not None
                 if not is_counted and regex("remark.acquires").search(words):
                     chosen[number] = replace(chosen[number], block=BOUGHT)
             gone = [
-                {"gpu"} if is_sold and kind_in(name) in ("gpu", "system") else _REPLACED & {kind_in(name)}
+                {"gpu"}
+                if is_sold and kind_in(name) in ("gpu", "system")
+                else (_REPLACED | _SINGLE_KINDS) & {kind_in(name)}
                 for name, is_sold in zip(names, sold, strict=True)
             ]
             found = [
@@ -563,6 +569,9 @@ def _without_kinds(lines: Sequence[TypedLine], kinds: AbstractSet[str | None]) -
 def _choices_in(text: str, asks: bool, others: Sequence[TypedLine]) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
+    of_one_kind = _parts_of_one_kind(text, others)
+    if of_one_kind[0]:
+        return of_one_kind
     sides = regex("remark.versus").split(text)
     if (
         len(sides) < 2
@@ -621,6 +630,39 @@ def _choices_in(text: str, asks: bool, others: Sequence[TypedLine]) -> tuple[lis
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
 
 
+def _parts_of_one_kind(text: str, others: Sequence[TypedLine]) -> tuple[list[str], str, str]:
+    """Return parts of one kind that a text names with `or` or a slash between them, as `750W or 1000W`, with what
+    stands behind and ahead of them; none if it names no such parts, or only them. Cards with a slash between them are
+    a choice where a text names nothing else."""
+    mentions = mentions_in(text)
+    kinds = {one.kind for one in mentions}
+    for place, first in enumerate(mentions):
+        run = [first]
+        for one in mentions[place + 1 :]:
+            begin = start_of(text, run[-1].end, one)
+            between = regex("remark.or_between").fullmatch(text, run[-1].end, begin)
+            if one.kind != first.kind or between is None:
+                break
+            is_of_cards = one.kind == "gpu" and between["slash"] and kinds == {"gpu"} and not others
+            if one.kind not in _SINGLE_KINDS and not is_of_cards:
+                break
+            run.append(one)
+        is_joined = kinds - {first.kind} or others or first.kind == "gpu"
+        if len(run) > 1 and is_joined:
+            starts = [
+                start_of(text, run[number - 1].end if number else 0, one) for number, one in enumerate(run)
+            ]
+            names = [text[start : one.end].strip() for start, one in zip(starts, run, strict=True)]
+            behind = regex("remark.of_a_kind").sub("", text[run[-1].end :], count=1)
+            behind = behind.strip(" ?.,")
+            ahead = text[: starts[0]].strip(" ?.,")
+            behind, ahead = (words if kind_in(words) is not None else "" for words in (behind, ahead))
+            return names, behind, ahead
+    return [], "", ""
+
+
+_SINGLE_KINDS: Final = frozenset(("psu", "board", "case", "cpu", "cooler"))
+"""Kinds of part of which a machine has one, so that two with `or` between them are a choice."""
 _REPLACED: Final = frozenset(("cpu", "ram", "psu", "case", "cooler"))
 """Kinds of part of which a choice replaces the listed one."""
 _KINDS_OF_A_CHOICE: Final = ("gpu", "system", "board", "bridge")

@@ -22,6 +22,7 @@ from advisor.workstation.line_pieces import (
     split_line,
     with_price_of_title,
 )
+from advisor.workstation.list_currency import assumption, code_of
 from advisor.workstation.list_remarks import (
     Remarks,
     as_owned,
@@ -140,7 +141,7 @@ class Listing:
         if "$" in stated or not (stated or prices):
             return ""
         amounts = [foreign_amount(price) for price in prices]
-        signs = {re.sub(r"[\d\s.,'’]", "", price) for price in prices}
+        signs = {code_of(price) for price in prices}
         is_single = all(line.quantity == 1 for line in self.lines if line.unread_price)
         if stated or len(signs) > 1 or None in amounts or not is_single:
             return stated or f"{prices[0]} ..."
@@ -185,9 +186,23 @@ def read_listings(
         read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
         # A question that compares machines lists no whole one.
         found += [
-            (heading or name, replace(one, is_running=one.is_running or bool(name))) for name, one in read
+            (
+                heading or name,
+                replace(
+                    one,
+                    is_running=one.is_running or bool(name),
+                    notes=(*one.notes, *_currency_notes(text, one.lines)),
+                ),
+            )
+            for name, one in read
         ]
     return tuple(found)
+
+
+def _currency_notes(text: str, lines: Sequence[TypedLine]) -> list[str]:
+    """Return a note on the currency that is assumed for the prices of a pasted list; none if it has none."""
+    is_priced = any(line.usd or line.unread_price for line in lines)
+    return list(filter(None, [assumption(text)])) if text and is_priced else []
 
 
 _TEXT_FILES: Final = (".txt", ".md", *TABLE_SIGNS)

@@ -26,6 +26,19 @@ PROMPT_TOKENS_PER_PASS: Final = 2048
 for models on the CPU (its default is 512)."""
 
 
+_OPERATIONS_OF_LAYER: Final = 20
+"""Operations of a dense layer after each of which the threads of the CPU wait for each other. Own count of the graph
+that llama.cpp builds for a decoded token."""
+_OPERATIONS_OF_EXPERTS: Final = 20
+"""Operations that routing and experts of a layer add: choice, gathering, three products, weighting and sums."""
+
+
+def num_operations(model: Model) -> int:
+    """Return the number of operations of one decoded token after which the threads of a CPU wait for each other."""
+    num_layers = sum(group.count for group in model.layers)
+    return _OPERATIONS_OF_LAYER * num_layers + _OPERATIONS_OF_EXPERTS * num_expert_layers(model)
+
+
 @dataclass(frozen=True, slots=True)
 class Offloaded:
     """Layers on the cards, and the time that the layers on the CPU add."""
@@ -45,10 +58,12 @@ class Offloaded:
     """Time to send the CPU's layers to a card, which each prompt needs [s]."""
     prefill_factor: float
     """Computation of a prompt on the cards over that for their own layers alone."""
+    wait_s: float = 0.0
+    """Time for which threads of two CPUs wait for each other in one decode iteration [s]."""
 
     def step_s(self, host_bytes_per_s: float) -> float:
         """Time that the CPU's layers add to one decode iteration at a bandwidth of the main memory [s]."""
-        return host_read_s(self.dense_bytes, self.expert_bytes, host_bytes_per_s)
+        return host_read_s(self.dense_bytes, self.expert_bytes, host_bytes_per_s) + self.wait_s
 
     @property
     def split(self) -> str:
@@ -111,6 +126,7 @@ def offload_layers(
         expert_bytes=experts * expert,
         prefill_s=passes * moved_bytes / (lanes * PCIE_FRACTION),
         prefill_factor=whole.active / max(held.active, 1.0),
+        wait_s=hardware.host_wait_s * max(num_operations(model) - num_operations(part), 0),
     )
 
 

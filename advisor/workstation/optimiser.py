@@ -48,6 +48,27 @@ class _Row(NamedTuple):
     rule: str
 
 
+_HOST: Final = ("cpu", "board", "memory")
+"""Places of the parts whose price is bounded together."""
+
+
+class _PriceBeside(NamedTuple):
+    """Price of the cheapest parts of some places that rules allow with each candidate [USD]."""
+
+    rules: tuple[str, ...]
+    places: tuple[str, ...]
+    least: Mapping[bool, FloatArray]
+    """Price among new parts alone, and among all."""
+
+
+class _SumBeside(NamedTuple):
+    """Needs and gifts of each candidate by a hard rule on a sum, and what cards and memory may need together."""
+
+    rule: str
+    amounts: FloatArray
+    room: float
+
+
 @dataclass(frozen=True, slots=True)
 class Solution:
     """Machine that the solver proved best, up to the gap."""
@@ -110,9 +131,17 @@ class Program:
         self._is_new: FloatArray = np.array([not c.is_used for c in self.candidates], dtype=np.float64)
         self._cost: FloatArray = np.array([_cost_of(c) for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
-        self._beside_cards: list[tuple[str, tuple[str, ...], FloatArray]] = []
+        # Price of each candidate among new ones alone, and among all: bounds without second-hand parts are closer.
+        self._usd_of = {False: np.where(self._is_new > 0, self.usd, np.inf), True: self.usd}
+        self._beside_cards: list[_PriceBeside] = []
+        self._hosts: _PriceBeside | None = None
+        self._sums: list[_SumBeside] = []
+        self._known: dict[tuple[int, ...], bool] = {}
+        """Whether a rule, by its place among all, allows candidates by their places."""
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
+        if not self.is_empty:
+            self._price_hosts()
 
     @property
     def is_empty(self) -> bool:
@@ -209,28 +238,34 @@ class Program:
         upper = np.ones(len(self.candidates)) if used else self._is_new.copy()
         is_card = np.array([candidate.run is not None for candidate in self.candidates])
         upper[is_card & (self.speed < min_speed)] = 0.0
-        total = self._least_totals(without)
+        total = self._least_totals(without, used=used)
         upper[total > max_usd] = 0.0
         return upper
 
-    def _least_totals(self, without: Collection[str]) -> FloatArray:
+    def _least_totals(self, without: Collection[str], *, used: bool) -> FloatArray:
         """Price of each candidate with the cheapest others that rules allow with it, each rule for itself [USD]."""
         cheapest = {
-            place: np.full(len(self.candidates), float(self.usd[indices].min()))
+            place: np.full(len(self.candidates), float(self._usd_of[used][indices].min()))
             for place, indices in self._places.items()
         }
-        beside = [one for one in self._beside_cards if one[0] not in without]
-        for _, places, least in beside:
-            if len(places) == 1:
-                cheapest[places[0]] = np.maximum(cheapest[places[0]], least)
+        beside = [one for one in self._beside_cards if not set(one.rules) & set(without)]
+        for one in beside:
+            if len(one.places) == 1:
+                cheapest[one.places[0]] = np.maximum(cheapest[one.places[0]], one.least[used])
         for place, indices in self._places.items():
             cheapest[place][indices] = 0.0
         more = np.zeros(len(self.candidates))
-        for _, places, least in beside:
-            if len(places) > 1:
-                known = np.sum([cheapest[place] for place in places], axis=0)
-                gap = np.subtract(least, known, out=np.zeros_like(known), where=np.isfinite(known))
+        for one in beside:
+            if len(one.places) > 1:
+                known = np.sum([cheapest[place] for place in one.places], axis=0)
+                gap = np.subtract(one.least[used], known, out=np.zeros_like(known), where=np.isfinite(known))
                 more = np.maximum(more, gap)
+        if self._hosts is not None and not set(self._hosts.rules) & set(without):
+            known = np.sum([cheapest[place] for place in self._hosts.places], axis=0)
+            gap = np.subtract(
+                self._hosts.least[used], known, out=np.zeros_like(known), where=np.isfinite(known)
+            )
+            more = np.maximum(more, gap)
         return self.usd + sum(cheapest.values()) + more
 
     def _solution(self, candidates: Sequence[PartCandidate], found: Any) -> Solution:
@@ -284,24 +319,28 @@ class Program:
         scale = max((abs(value) for value in row.values()), default=1.0)
         scaled = {index: value / scale for index, value in row.items()}
         self._rows.append(_Row(scaled, bound / scale + 1e-9, rule.id))
-        self._price_sum_beside(rule.id, row, scale * self._rows[-1].bound)
+        self._price_sum_beside(rule, row, scale * self._rows[-1].bound)
 
-    def _price_sum_beside(self, rule: str, row: Mapping[int, float], bound: float) -> None:
+    def _price_sum_beside(self, rule: SumRule, row: Mapping[int, float], bound: float) -> None:
         """Note the price of the cheapest part of each place that a sum allows with each set of cards, if the parts of
         all other places need the least and give the most."""
         amounts = np.zeros(len(self.candidates))
         amounts[list(row)] = list(row.values())
         least = {place: float(amounts[indices].min()) for place, indices in self._places.items()}
         cards = self._places["cards"]
+        if rule.severity == "hard":
+            of_both = bound - (sum(least.values()) - least["cards"] - least["memory"])
+            self._sums.append(_SumBeside(rule.id, amounts, of_both))
         for place, indices in self._places.items():
             if place == "cards" or not amounts[indices].any():
                 continue
             room = bound - amounts[cards] - (sum(least.values()) - least["cards"] - least[place])
             order = np.array(indices)[np.argsort(amounts[indices])]
-            prices = np.append(np.inf, np.minimum.accumulate(self.usd[order]))
-            price = np.zeros(len(self.candidates))
-            price[cards] = prices[np.searchsorted(amounts[order], room, side="right")]
-            self._beside_cards.append((rule, (place,), price))
+            taken = np.searchsorted(amounts[order], room, side="right")
+            found = {used: np.zeros(len(self.candidates)) for used in self._usd_of}
+            for used, usd in self._usd_of.items():
+                found[used][cards] = np.append(np.inf, np.minimum.accumulate(usd[order]))[taken]
+            self._beside_cards.append(_PriceBeside((rule.id,), (place,), found))
 
     def _add_pair(self, rule: MatchRule) -> None:
         """Add the inequalities x_a ≤ Σ x_b over the b that go with a."""
@@ -319,22 +358,23 @@ class Program:
             return
         places = tuple(place for place in rule.between if place != "cards")
         sides = [self._classes(rule, place) for place in places]
-        price = [{group[0]: float(self.usd[group].min()) for group in groups} for groups in sides]
-        sets = sorted(
-            (sum(map(dict.__getitem__, price, ones)), ones)
-            for ones in product(*([group[0] for group in groups] for groups in sides))
-        )
-        least = np.zeros(len(self.candidates))
-        for group in self._classes(rule, "cards"):
-            fitting = (
-                usd
-                for usd, ones in sets
-                if self._allows(
-                    rule, *_in_order(rule, {"cards": group[0], **dict(zip(places, ones, strict=True))})
-                )
+        least = {used: np.zeros(len(self.candidates)) for used in self._usd_of}
+        for used, usd in self._usd_of.items():
+            price = [{group[0]: float(usd[group].min()) for group in groups} for groups in sides]
+            sets = sorted(
+                (sum(map(dict.__getitem__, price, ones)), ones)
+                for ones in product(*([group[0] for group in groups] for groups in sides))
             )
-            least[group] = next(fitting, np.inf)
-        self._beside_cards.append((rule.id, places, least))
+            for group in self._classes(rule, "cards"):
+                fitting = (
+                    each
+                    for each, ones in sets
+                    if self._allows(
+                        rule, *_in_order(rule, {"cards": group[0], **dict(zip(places, ones, strict=True))})
+                    )
+                )
+                least[used][group] = next(fitting, np.inf)
+        self._beside_cards.append(_PriceBeside((rule.id,), places, least))
 
     def _add_triple(self, rule: MatchRule) -> None:
         """Add the inequalities x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
@@ -368,7 +408,88 @@ class Program:
         return list(found.values())
 
     def _allows(self, rule: MatchRule, *indices: int) -> bool:
-        return rule.allows(tuple(self.candidates[i].choice for i in indices), self._setting)
+        key = (id(rule), *indices)
+        found = self._known.get(key)
+        if found is None:
+            found = rule.allows(tuple(self.candidates[i].choice for i in indices), self._setting)
+            self._known[key] = found
+        return found
+
+    def _price_hosts(self) -> None:
+        """Note the price of the cheapest CPU, board and memory that go together and with each set of cards by all hard
+        rules on them at once. Rules for themselves allow each a cheap part that goes with none of the others."""
+        rules = [
+            rule
+            for rule in self._rules
+            if isinstance(rule, MatchRule)
+            and rule.severity == "hard"
+            and len(rule.between) > 1
+            and set(rule.between) <= {"cards", *_HOST}
+        ]
+        sums = [one for one in self._sums if one.amounts[self._places["memory"]].any()]
+        kinds = {place: self._kinds(rules, sums, place) for place in ("cards", *_HOST)}
+        firsts = {place: [group[0] for group in groups] for place, groups in kinds.items()}
+        allowed = np.ones([len(firsts[place]) for place in _HOST], dtype=bool)
+        of_cards = []
+        for rule in rules:
+            if "cards" in rule.between:
+                of_cards.append(rule)
+            else:
+                allowed &= self._table(rule, firsts)
+        usd: dict[bool, FloatArray] = {}
+        for used, prices in self._usd_of.items():
+            each = [np.array([prices[group].min() for group in kinds[place]]) for place in _HOST]
+            whole = each[0][:, None, None] + each[1][None, :, None] + each[2][None, None, :]
+            usd[used] = np.where(allowed, whole, np.inf)
+        least = {used: np.zeros(len(self.candidates)) for used in usd}
+        tables: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        cheapest: dict[tuple[float, ...], dict[bool, float]] = {}
+        reads = [dict(self._class_of(rule, "cards")) for rule in of_cards]
+        for group in kinds["cards"]:
+            key = (*(read[group[0]] for read in reads), *(one.amounts[group[0]] for one in sums))
+            if key not in cheapest:
+                fits = np.ones_like(allowed)
+                for one in sums:
+                    fits = fits & (one.amounts[firsts["memory"]] <= one.room - one.amounts[group[0]])
+                for number, (rule, first) in enumerate(zip(of_cards, key, strict=False)):
+                    if (number, first) not in tables:
+                        tables[number, first] = self._table(rule, {**firsts, "cards": [first]})
+                    fits = fits & tables[number, first]
+                cheapest[key] = {
+                    used: float(np.min(prices, where=fits, initial=np.inf)) for used, prices in usd.items()
+                }
+            for used in usd:
+                least[used][group] = cheapest[key][used]
+        names = tuple({*(rule.id for rule in rules), *(one.rule for one in sums)})
+        self._hosts = _PriceBeside(names, _HOST, least)
+
+    def _kinds(self, rules: Sequence[MatchRule], sums: Sequence["_SumBeside"], place: str) -> list[list[int]]:
+        """Return the candidates of a place in groups that none of some rules can distinguish."""
+        found: dict[object, list[int]] = {}
+        reads = [dict(self._class_of(rule, place)) for rule in rules if place in rule.between]
+        for index in self._places[place]:
+            key = (*(read[index] for read in reads), *(one.amounts[index] for one in sums))
+            found.setdefault(key, []).append(index)
+        return list(found.values())
+
+    def _class_of(self, rule: MatchRule, place: str) -> Iterator[tuple[int, int]]:
+        """Yield each candidate of a place with the first one that a rule cannot distinguish from it."""
+        for group in self._classes(rule, place):
+            yield from ((index, group[0]) for index in group)
+
+    def _table(self, rule: MatchRule, firsts: Mapping[str, Sequence[int]]) -> NDArray[np.bool_]:
+        """Return whether a rule allows each CPU, board and memory, with axes of length one where it reads none; the
+        cards are those given."""
+        places = [place for place in _HOST if place in rule.between]
+        first_of = {place: dict(self._class_of(rule, place)) for place in places}
+        sides = [[first_of[place][index] for index in firsts[place]] for place in places]
+        ahead = {"cards": firsts["cards"][0]} if "cards" in rule.between else {}
+        values = [
+            self._allows(rule, *_in_order(rule, {**ahead, **dict(zip(places, ones, strict=True))}))
+            for ones in product(*sides)
+        ]
+        shape = [len(firsts[place]) if place in places else 1 for place in _HOST]
+        return np.array(values, dtype=bool).reshape(shape)
 
 
 def _cost_of(candidate: PartCandidate) -> float:

@@ -183,8 +183,11 @@ class PartReader:
 
     def _note_power_limit(self, line: TypedLine, card: GpuCard) -> None:
         """Take the power limit that a line states for its cards; of several lines, the strictest counts for all."""
-        found = regex("part.power_limit").search(line.text)
-        watts = float(found.group(1) or found.group(2)) if found else card.power_w
+        stated = regex("part.power_limit").search(line.text)
+        part = regex("part.power_percent").search(line.text) if stated is None else None
+        watts = float(next(filter(None, stated.groups()))) if stated is not None else card.power_w
+        if part is not None:
+            watts = float(next(filter(None, part.groups()))) / 100.0 * card.power_w
         if 0.3 * card.power_w <= watts < card.power_w:
             self._power_fraction = min(self._power_fraction, watts / card.power_w)
             self._notes.append(

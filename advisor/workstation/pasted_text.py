@@ -32,31 +32,6 @@ def split_sections(text: str) -> list[tuple[str, str]]:
     return [(name, f"{ahead}\n{body}".strip()) for name, body in zip(names, bodies, strict=True)]
 
 
-def write_currency(text: str) -> str:
-    """Return a list with the currency behind each amount of dollars that are those of another country by its shops,
-    their addresses or its taxes; one that names US dollars, or the shops of several countries, as it is.
-
-    Source: words.toml of the catalog.
-    """
-    if "$" not in text or regex("line.us_dollars").search(text):
-        return text
-    found = [code for code, marks in _marks_of_dollars() if marks.search(text)]
-    if len(found) != 1:
-        return text
-    return regex("line.plain_dollars").sub(
-        lambda amount: f"{amount.group().removesuffix('$').rstrip()} {found[0]}", text
-    )
-
-
-@functools.cache
-def _marks_of_dollars() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the currencies that are called dollars or bear their sign, with the pattern of what tells them."""
-    return tuple(
-        (code, re.compile(rf"\b(?:{'|'.join(marks)})(?!\w)", re.IGNORECASE))
-        for code, marks in word_table("dollars").items()
-    )
-
-
 def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield number and text of each row that may name a part, and whether a program printed it; memory of a card in a
     row of its own joins the row of the card."""

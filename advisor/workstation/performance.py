@@ -25,6 +25,7 @@ from advisor.simulator.host_layers import (
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.layout import refused_heads
 from advisor.simulator.local_surface import local_element_bytes
+from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -34,7 +35,7 @@ from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.images import best_images
-from advisor.workstation.offload import Offloaded, offload_layers
+from advisor.workstation.offload import Offloaded, num_operations, offload_layers
 
 PROMPT_OVER_DECODE: Final = 2.3
 """Rate of a prompt's tokens over that of output on a CPU alone, the lowest known: 10.3 and 4.5 tokens/s of DeepSeek-V3
@@ -294,6 +295,14 @@ def _splits(hardware: Hardware, engine: str, model: Model) -> list[tuple[str, in
     return [(f"{words}{used}", width, stages), *in_turn]
 
 
+def widest_division(num: int, load: MachineLoad) -> int:
+    """Return among how many of some equal cards a layer is divided at most: as many as the heads of the model divide
+    among, or one where the engine holds layers in turn."""
+    if load.engine not in (None, TENSOR_PARALLEL):
+        return 1
+    return next(width for width in range(num, 0, -1) if not refused_heads(load.model, width))
+
+
 def _divides_over_pcie(hardware: Hardware) -> bool:
     """Whether links are fast enough to divide layers over them: links between the cards, or PCIe from
     `LEAST_LINK_BYTES_PER_S` on."""
@@ -361,16 +370,30 @@ def _replica(
     deployment = _deployment(hardware, load, engine, weights, tp, pp)
     if deployment is None:
         return None
+    # Links are no part of operators: machines that differ in them alone share what matmuls of a format take.
+    alike = replace(hardware, pcie_generation=None, pcie_lanes=None, bridged=False)
+    held = _operators_of(alike, load.model.id, engine, weights, tp, pp, load.concurrency)
     try:
-        return model_replica(
+        found = model_replica(
             deployment,
             mean_input_tokens=load.input_tokens,
             mean_output_tokens=load.output_tokens,
             max_context_tokens=load.context_tokens,
             settings=_settings_of(load),
+            library=held[0] if held and load.calibration is None else None,
         )
     except (AdvisorError, ValueError, KeyError):
         return None  # does not fit, or a figure of the record is missing
+    held[:] = [found.library]
+    return found
+
+
+@lru_cache(maxsize=128)
+def _operators_of(
+    hardware: Hardware, model: str, engine: str, weights: str, tp: int, pp: int, num_streams: int
+) -> list[OperatorLibrary]:
+    """Return a place for the operators of a model on some cards, empty until they are known."""
+    return []
 
 
 def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
@@ -403,7 +426,9 @@ def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[flo
         return []
     if not hardware.num:
         return [
-            run for weights in formats(load, OFFLOADING) for run in _runs_alone(load, weights, host_levels)
+            run
+            for weights in formats(load, OFFLOADING)
+            for run in _runs_alone(load, weights, host_levels, hardware.host_wait_s)
         ]
     for weights in formats(load, OFFLOADING):
 
@@ -454,9 +479,11 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     return fastest
 
 
-def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -> list[HardwareRun]:
+def _runs_alone(
+    load: MachineLoad, weights: str, host_levels: Sequence[float], wait_s: float
+) -> list[HardwareRun]:
     """Return the run of a machine without cards at each bandwidth of the main memory [bytes/s]: the CPU reads active
-    weights and cache for every token.
+    weights and cache for every token, and threads of two CPUs wait for each other after each operation.
 
     Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
     Source: llama.cpp; own composition, host_read_s.
@@ -467,8 +494,15 @@ def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -
     each, expert = (local_element_bytes(load.model, weights, part) for part in ("mixer", "experts"))
     dense_bytes = dense * each + kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
     expert_bytes = (count.active - dense) * distinct_experts(load.model, load.concurrency) * expert
+    waited_s = wait_s * num_operations(load.model)
     return [
-        _run_on_cpu("all layers on the CPU", weights, load, host_read_s(dense_bytes, expert_bytes, host))
+        _run_on_cpu(
+            "all layers on the CPU",
+            weights,
+            load,
+            host_read_s(dense_bytes, expert_bytes, host) + waited_s,
+            is_of_two=wait_s > 0.0,
+        )
         for host in host_levels
     ]
 
@@ -481,8 +515,11 @@ def _run_on_cpu(
     cards_s: float = 0.0,
     ttft_s: float | None = None,
     replica: ReplicaModel | None = None,
+    *,
+    is_of_two: bool = False,
 ) -> HardwareRun:
-    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards."""
+    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards;
+    where two CPUs share the work, the low end of the interval is that of weights which one of them holds."""
     step_s = host_s + cards_s
     name = prediction_class(OFFLOADING, transferred=True)
     return HardwareRun(
@@ -490,7 +527,11 @@ def _run_on_cpu(
         split=split,
         weight_dtype=weights,
         output_tokens_per_s=with_interval(
-            load.concurrency / step_s, "throughput", name, "assumed", sampling=HOST_SPREAD
+            load.concurrency / step_s,
+            "throughput",
+            name,
+            "assumed",
+            sampling=(HOST_SPREAD[0] * (ONE_SIDED if is_of_two else 1.0), HOST_SPREAD[1]),
         ),
         ttft_s=ttft_s,
         weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
@@ -500,6 +541,11 @@ def _run_on_cpu(
             _slow_prompt_s(host_s, load) if ttft_s is None else ttft_s, load
         ),
     )
+
+
+ONE_SIDED: Final = 0.6
+"""Rate of two CPUs whose weights lie in the memory of one, over that of weights in both: 2.4 and 4.31 tokens/s on two
+EPYC 9175F (ggml-org/llama.cpp#11744), 4 to 5 and 8 to 9 on two EPYC 9004 (#10981)."""
 
 
 def _slow_prompt_s(step_s: float, load: MachineLoad) -> float:
@@ -519,7 +565,16 @@ def _runs_at(
     budget = replica.policy.max_num_batched_tokens
     prompt_s = prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
     return [
-        _run_on_cpu(found.split, weights, load, found.step_s(host), cards_s, prompt_s, replica)
+        _run_on_cpu(
+            found.split,
+            weights,
+            load,
+            found.step_s(host),
+            cards_s,
+            prompt_s,
+            replica,
+            is_of_two=found.wait_s > 0.0,
+        )
         for host in host_levels
     ]
 

@@ -10,8 +10,9 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
+from advisor.workstation.list_currency import currency_of, write_currency
 from advisor.workstation.part_names import is_known, kind_in
-from advisor.workstation.pasted_text import plain_rows, rows_without_marks, write_currency
+from advisor.workstation.pasted_text import plain_rows, rows_without_marks
 from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
@@ -33,14 +34,15 @@ def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> lis
 
     Raises: InputFileError: a row is longer than any part's, its price is wrong, or a table names several machines.
     """
-    text = write_currency(text)
+    currency = currency_of(text)
+    text = write_currency(text, currency)
     _check_rows(text, path)
     rows = rows_without_marks(write_in_one_form(text, "pasted"))
     lines: list[TypedLine] = []
     for table in tables_in(rows, signs):
         _check_machines(table, path)
         lines += [
-            replace(_table_line(cells, table.places, f"{path}: row {place + 1}"), block=_TABLE)
+            replace(_table_line(cells, table.places, f"{path}: row {place + 1}", currency), block=_TABLE)
             for place, cells in table.rows
         ]
         rows[table.begin : table.end] = [""] * (table.end - table.begin)
@@ -88,14 +90,17 @@ def _cell(row: list[str], places: dict[str, int], column: str) -> str:
     return row[place].strip() if place is not None and place < len(row) else ""
 
 
-def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine:
-    """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each."""
+def _table_line(row: list[str], places: dict[str, int], where: str, currency: str = "") -> TypedLine:
+    """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each, and in the
+    currency of the list if it names none."""
     kind = regex("row.number_of_label").sub(
         "", write_in_english(_cell(row, places, "category")).strip().lower()
     )
     column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
     price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *")
     is_included = regex("row.nothing").fullmatch(price) is not None
+    is_bare = re.fullmatch(r"\d[\d .,'’]*", price) is not None
+    price = f"{price} {currency}" if currency and is_bare and not is_included else price
     quantity = _cell(row, places, "quantity").strip("xX× .")
     name = _cell(row, places, "name") or _cell(row, places, "category")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", name)))

@@ -108,14 +108,16 @@ class Build:
     note: str = ""
     machine: Assembly | None = None
     is_used: bool = False
-    """Whether it is second-hand as a whole, or its cards are although they are also sold new: an option that is shown
-    with new machines and never the knee."""
+    """Whether it has second-hand parts and the question does not ask for them: an option after new machines, and never
+    the knee."""
 
     @property
     def rests_on_one_estimate(self) -> bool:
         """Whether it is second-hand as a whole and its price is an estimate of one page: no machine stands behind it
         for that, and it heads no answer that has another."""
-        return self.kind == "system" and self.is_used and self.parts[0].price_basis == "estimate"
+        line = self.parts[0] if self.parts else None
+        is_second_hand = line is not None and (line.condition, line.price_basis) == ("used", "estimate")
+        return self.kind == "system" and is_second_hand
 
     @property
     def broken(self) -> tuple[Check, ...]:
@@ -138,5 +140,9 @@ class PlanResult:
     num_binaries: int
     num_inequalities: int
     wall_s: float
+    saving: Build | None = None
+    """Cheapest machine with second-hand parts that is as fast as the first one for less; None if there is none."""
+    gaining: Build | None = None
+    """Fastest machine with second-hand parts, if it is a quarter faster than the first one; None if there is none."""
     left_out: Sequence[str] = ()
     """Complete systems that break a hard rule, or whose result is unknown, with the rule."""

@@ -31,8 +31,6 @@ class PlannedCards(Cards):
 
     conditions: RunConditions = field(default_factory=RunConditions)
     usd: float = 0.0
-    is_used: bool = False
-    """Whether the price is second-hand although the cards are also sold new."""
 
 
 def _conditions(cards: Cards) -> RunConditions:

@@ -13,13 +13,18 @@ from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import Part, System
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Assembly, Check
-from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
+from advisor.workstation.candidates import (
+    PartCandidate,
+    ResidentRuns,
+    all_candidates,
+    can_exceed_on_cpu,
+    usd_of,
+)
 from advisor.workstation.hardware import power_points_of
-from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
+from advisor.workstation.knee import dependable_speed_of, is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
-from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
 from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
@@ -31,13 +36,6 @@ CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
 LEAST_FRONTIER: Final = 4
 """Number of machines among which the knee is sought, however few are shown."""
-USED_LEADS_FROM: Final = 1.5
-"""Speed of a machine with second-hand parts over that of the knee from which it heads an answer: no warranty is worth a
-third of the speed. Own choice; half as much again as the step that a builder feels."""
-USED_LEADS_BELOW: Final = 0.5
-"""Price of such a machine over that of the knee up to which it heads an answer if it is no slower. Own choice."""
-MOST_USED: Final = 2
-"""Number of machines with second-hand parts that an answer may show next to new ones."""
 SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
@@ -59,16 +57,20 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     program, solutions = _best_machines(question, book)
     market = market or rent_market(question)
     builds = [_build(solution, question, book, market) for solution in solutions]
-    builds += _second_hand(program, solutions, question, book, market)
     complete = _systems(question, book, market) if question.systems else []
     doubts = {build.name: doubt for build in complete if (doubt := _price_doubt(build, book))}
     doubted = [f"{build.name} ({doubts[build.name]})" for build in complete if build.name in doubts]
     complete = [build for build in complete if build.name not in doubts]
     builds += [build for build in complete if not _faults(build)]
+    new = [build for build in _sort_builds(builds, question) if not build.is_used]
+    second_hand = _second_hand(program, new, question, book, market)
+    builds += [build for build in second_hand if not _is_matched(build, new)]
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
         builds=first_builds(_sort_builds(builds, question), question.top),
+        saving=_best_saving(new[0], builds, question) if new else None,
+        gaining=_best_gain(new[0], builds) if new else None,
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -167,12 +169,32 @@ def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[S
     known: ResidentRuns = {}
     program = program_for(question, book, faster_than=math.inf, known=known)
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    first = fastest_for(program, money, used=question.used)
+    narrow = _without_waiting(program, question)
+    first = fastest_for(narrow, money, used=question.used) if narrow is not None else None
+    if narrow is not None and first is not None:
+        program = narrow
+    else:
+        first = fastest_for(program, money, used=question.used)
     resident = first.tokens_per_s if first else 0.0
     if can_exceed_on_cpu(question.load, known, program.candidates, resident):
-        program = program_for(question, book, faster_than=resident, known=known)
+        whole = program_for(question, book, faster_than=resident, known=known)
+        program = (_without_waiting(whole, question) if program is narrow else None) or whole
         first = None
     return program, _frontier(program, question, first)
+
+
+def _without_waiting(program: Program, question: Question) -> Program | None:
+    """Return the program without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
+    states streams wants all of them served at once, where the money buys that."""
+    cards = [one for one in program.candidates if one.place == "cards" and one.run is not None]
+    able = [one for one in cards if one.run is not None and not one.run.num_waiting]
+    if not able or len(able) == len(cards):
+        return None
+    kept: dict[str, list[PartCandidate]] = {}
+    for one in program.candidates:
+        if one.run is None or not one.run.num_waiting:
+            kept.setdefault(one.place, []).append(one)
+    return Program(kept, rules_of(question), question.setting)
 
 
 def _frontier(program: Program, question: Question, first: Solution | None = None) -> list[Solution]:
@@ -235,14 +257,22 @@ def cheapest_for(program: Program, money: float, least: float, *, used: bool = F
 
 
 def _build(solution: Solution, question: Question, book: PriceBook, market: RentMarket) -> Build:
-    """Return a machine of the planner, with second-hand prices if its cards are second-hand."""
-    is_used = any(candidate.is_used for candidate in solution.candidates)
-    prices = {**book, **second_hand_prices(book)} if is_used else book
+    """Return a machine of the planner, with second-hand prices if its cards are second-hand, which its name tells."""
+    used = {candidate.place for candidate in solution.candidates if candidate.is_used}
+    prices = {**book, **second_hand_prices(book)} if "cards" in used else book
     machine = raise_power(solution.machine, question)
-    has_used_cards = any(isinstance(one.choice, PlannedCards) and one.is_used for one in solution.candidates)
-    name = machine_name(machine) + (", used" if has_used_cards else "")
+    is_whole = machine.board is not None and bool(machine.board.sold_with)  # its name says that it is used
+    told = [
+        word for place, word in _USED_WORDS.items() if place in used and not (is_whole and place == "board")
+    ]
+    words = " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    name = machine_name(machine) + (f", used {words}" if words and not question.used else "")
     build = build_of(name, machine, question, prices, market, gap=solution.gap)
-    return replace(build, is_used=is_used and not question.used)
+    return replace(build, is_used=bool(used) and not question.used)
+
+
+_USED_WORDS: Final = {"cards": "cards", "cpu": "CPU", "board": "board"}
+"""Second-hand parts that the name of a machine tells, by place; a bridge or a cable stands in its bill alone."""
 
 
 def raise_power(machine: Assembly, question: Question, more: Sequence[float] = ()) -> Assembly:
@@ -264,28 +294,67 @@ def raise_power(machine: Assembly, question: Question, more: Sequence[float] = (
 
 
 def _second_hand(
-    program: Program, new: Sequence[Solution], question: Question, book: PriceBook, market: RentMarket
+    program: Program, new: Sequence[Build], question: Question, book: PriceBook, market: RentMarket
 ) -> list[Build]:
-    """Return the best machines with second-hand parts, besides new ones: the fastest, then one for less money;
-    none that a new one matches in price and speed."""
+    """Return the cheapest machine with second-hand parts that is as fast as the first new one, the fastest for the
+    money, and the fastest for less than any new one costs; where nothing new does it, the frontier of machines with
+    second-hand parts."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     target = question.target_tokens_per_s
     if question.used or not any(candidate.is_used for candidate in program.candidates):
         return []  # whoever takes second-hand parts has them among the others
-    if target is not None:
-        # A machine with second-hand parts counts if it costs less than the new one.
-        cheapest = cheapest_for(program, new[0].usd if new else money, target, used=True)
-        found = [cheapest] if cheapest is not None else []
+    if not new:
+        found: list[Solution | None] = [*_frontier(program, replace(question, used=True))]
+    elif target is not None:
+        found = [cheapest_for(program, new[0].total_usd, target, used=True)]
     else:
-        found = _descend(program, money, MOST_USED, used=True)
-    return [
-        _build(one, question, book, market)
-        for one in found
-        if any(candidate.is_used for candidate in one.candidates)
-        and not any(
-            other.usd <= one.usd and other.tokens_per_s >= SAME_SPEED * one.tokens_per_s for other in new
-        )
-    ]
+        enough = SAME_SPEED * speed_of(new[0])
+        least_usd = min(build.total_usd for build in new)
+        found = [
+            cheapest_for(program, new[0].total_usd, enough, used=True),
+            fastest_for(program, money, least=enough, used=True),
+            fastest_for(program, CHEAPER_BY * least_usd, used=True),
+        ]
+    able = [one for one in found if one is not None and any(part.is_used for part in one.candidates)]
+    distinct = {tuple(map(id, one.candidates)): one for one in able}
+    return [_build(one, question, book, market) for one in distinct.values()]
+
+
+def _is_matched(build: Build, others: Sequence[Build]) -> bool:
+    """Whether another machine is as fast for no more money."""
+    return any(
+        other.total_usd <= build.total_usd and speed_of(other) >= SAME_SPEED * speed_of(build)
+        for other in others
+    )
+
+
+def _best_saving(head: Build, builds: Sequence[Build], question: Question) -> Build | None:
+    """Return the cheapest machine with second-hand parts that is as fast as the first new one, or reaches the target
+    too, and costs less; None if there is none, or its price is one page's estimate."""
+    least = SAME_SPEED * speed_of(head) if question.target_tokens_per_s is None else 0.0
+    able = (
+        build
+        for build in builds
+        if build.is_used
+        and not build.rests_on_one_estimate
+        and build.total_usd < head.total_usd
+        and speed_of(build) >= least
+    )
+    return min(able, key=lambda build: build.total_usd, default=None)
+
+
+def _best_gain(head: Build, builds: Sequence[Build]) -> Build | None:
+    """Return the fastest machine with second-hand parts if it is `LEAST_USED_GAIN` times as fast as the first new one;
+    None if there is none, or its price is one page's estimate."""
+    used = (build for build in builds if build.is_used and not build.rests_on_one_estimate)
+    best = max(used, key=dependable_speed_of, default=None)
+    is_faster = best is not None and dependable_speed_of(best) >= LEAST_USED_GAIN * speed_of(head)
+    return best if is_faster else None
+
+
+LEAST_USED_GAIN: Final = 1.25
+"""Speed of a machine with second-hand parts over that of the first new one from which an answer names it. Own choice:
+predictions err by as much."""
 
 
 def _faster(program: Program, first: Solution, money: float, question: Question) -> list[Solution]:
@@ -363,16 +432,12 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 
 def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ...]:
-    """Return the builds, with a target the cheapest first, else the knee or a used machine that is far faster, then the
-    fastest; then those whose price is one page's estimate, and last those that another beats in both."""
-
+    """Return the builds: with a target the cheapest new one first and then by price, else the knee and then by speed;
+    then those whose price is one page's estimate, and last those that another beats in both."""
     by_price = question.target_tokens_per_s is not None
-    best = None if by_price else knee(steps(builds))
+    ladder = steps(builds)
+    best = min(ladder, key=lambda step: step.total_usd, default=None) if by_price else knee(ladder)
     first = None if best is None else (best.name, best.total_usd)
-    used = [build for build in builds if build.is_used and build.kind == "parts"]
-    fastest = max(used, key=speed_of, default=None)
-    if best is not None and fastest is not None and _leads(fastest, best):
-        first = (fastest.name, fastest.total_usd)
     return tuple(
         sorted(
             builds,
@@ -390,20 +455,18 @@ def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ..
 def first_builds(
     builds: Sequence[Build], top: int, speed: Callable[[Build], float] = speed_of
 ) -> tuple[Build, ...]:
-    """Return the first machines, and in place of the last ones those that are faster than the first for no more money:
-    a doubtful price keeps a machine from the head of an answer, and does not hide it."""
+    """Return the first machines, and in place of the last ones those that are as fast as the first for less money, or
+    faster for no more: a doubtful price or second-hand parts keep a machine from the head of an answer, and do not
+    hide it."""
     head = builds[0]
-    hidden = [
-        build for build in builds[top:] if build.total_usd <= head.total_usd and speed(build) > speed(head)
-    ]
+
+    def rivals(build: Build) -> bool:
+        is_cheaper = build.total_usd < head.total_usd and speed(build) >= SAME_SPEED * speed(head)
+        return is_cheaper or (build.total_usd <= head.total_usd and speed(build) > speed(head))
+
+    hidden = [build for build in builds[top:] if rivals(build)]
     kept = max(top - len(hidden), 1)
     return (*builds[:kept], *hidden[: top - kept])
-
-
-def _leads(used: Build, best: PriceStep) -> bool:
-    """Whether a machine with second-hand parts heads an answer: far faster, or no slower for half of the price."""
-    gain = speed_of(used) / best.ranked_tokens_per_s
-    return gain > USED_LEADS_FROM or (gain >= 1.0 and used.total_usd <= USED_LEADS_BELOW * best.total_usd)
 
 
 def machine_name(machine: Assembly) -> str:

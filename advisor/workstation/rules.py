@@ -1,7 +1,7 @@
 """Two kinds of rule; each rule is written once, for the check of a machine and for the optimiser's program."""
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -121,6 +121,8 @@ class SumRule:
     error: float = 0.0
     """Error of the rule's estimates, over what the parts give: within it a machine gets a warning. The planner does not
     use it."""
+    absent: Mapping[str, float] = field(default_factory=dict)
+    """Need that is taken of a part which a list does not name, by place."""
     is_lenient: Callable[[Assembly, Setting], bool] = lambda machine, setting: True
     """Whether a machine within the error gets a warning only."""
 
@@ -143,7 +145,8 @@ class SumRule:
             parts = ((amount, getattr(machine, place)) for place, amount in amounts.items())
             return sum((amount(part, setting) for amount, part in parts if part is not None), base)
 
-        need = total(self.base_need(setting), self.needs)
+        unnamed = sum(need for place, need in self.absent.items() if getattr(machine, place) is None)
+        need = total(self.base_need(setting) + unnamed, self.needs)
         give = total(self.base_give(setting), self.gives)
         passed = need <= give * (1 + 1e-9)
         actual = self.show(need)

@@ -97,8 +97,13 @@ def _tolerated_w(supplies: Supplies, setting: Setting) -> float:
     return sum(psu.power_w * (ATX3_EXCURSION if psu.is_atx3 else ATX2_EXCURSION) for psu in supplies.psus)
 
 
+USUAL_CPU_W: Final = 125.0
+"""Power of a CPU that a list does not name [W]: the base power of most desktop CPUs for two cards. Own choice."""
 _power_rule: Final = partial(
-    sum_rule, needs={"cards": _cards_w, "cpu": _cpu_w}, base_need=lambda setting: OTHERS_W
+    sum_rule,
+    needs={"cards": _cards_w, "cpu": _cpu_w},
+    base_need=lambda setting: OTHERS_W,
+    absent={"cpu": USUAL_CPU_W},
 )
 """Decorator for rules that compare the power of cards, CPU and the rest with a limit."""
 
@@ -127,7 +132,10 @@ def _has_added_load(machine: Assembly) -> bool:
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
-    why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
+    host = (
+        f", {USUAL_CPU_W:.0f} W of them for a CPU that the list does not name" if machine.cpu is None else ""
+    )
+    why = f"{actual:.0f} W under load{host}; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
     held = _cap_that_fits(actual, limit, machine)
     return why, f"{_own_supply_words(machine) or supply_words(actual, machine)}, or {held}"
 
@@ -459,6 +467,7 @@ def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | N
         "cpu": _cpu_w,
     },
     base_need=lambda setting: OTHERS_W,
+    absent={"cpu": USUAL_CPU_W},
     gives={"supplies": lambda supplies, setting: supplies.power_w},
     required=("cards", "supplies"),
     # Of cards without a limit psu-headroom judges the same draw.

@@ -143,12 +143,14 @@ choice."""
 
 def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
     """Return upgrades with one at the head that is nearly as fast as the fastest, then the others by speed: one that
-    uses the owner's cards before others, and the cheapest of those. The sum is there to be spent, but not for a small
-    gain."""
+    uses the owner's cards before others, and the cheapest of those; second-hand parts head only as more of the owner's
+    cards, or where nothing new helps. The sum is there to be spent, but not for a small gain."""
     owned = set(have.cards.accelerators) if have is not None and have.cards is not None else set()
     by_speed = sorted(builds, key=speed_of, reverse=True)
-    most = max(map(dependable_speed_of, builds), default=0.0)
-    near = (build for build in builds if LITTLE_GAIN * dependable_speed_of(build) > most)
+    adds_to_owned = {build.name for build in builds if owned and not owned - _cards_of(build)}
+    able = [build for build in builds if not build.is_used or build.name in adds_to_owned] or builds
+    most = max(map(dependable_speed_of, able), default=0.0)
+    near = (build for build in able if LITTLE_GAIN * dependable_speed_of(build) > most)
     head = min(
         near,
         key=lambda build: (bool(owned - _cards_of(build)), build.total_usd, -speed_of(build)),

@@ -56,6 +56,13 @@ weights and half of it is behind the other CPU. DeepSeek V3 in eight bits ran at
 922 GB/s (ggml-org/llama.cpp#10981), 0.62 of both at the fractions of `simulator.host_layers`, if generation read the
 weights into memory, and at 4 to 5, so 0.34, if a prompt did; 0.5 is about their mean. Only a copy for each CPU doubles
 the rate (KTransformers)."""
+THREAD_WAIT_S: Final = 0.2e-6
+"""Time each thread adds to a wait of the threads of two CPUs [s]: a line of cache passes the link between them. Own
+estimate from transfers of 100 to 300 ns between sockets; chosen in sight of published speeds of mixtures of experts on
+two CPUs, 0.3 to 0.7 of what reading the weights alone allows, and so a fit to them."""
+CORES_OF_CHANNEL: Final = 4
+"""Cores that read a memory channel at its full rate while they compute with four-bit weights: more threads only wait.
+Own estimate."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -77,7 +84,13 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     if not cards.cards:
         host = known_host_bytes_per_s(machine)
         return (
-            Hardware("", 0, host_bytes_per_s=host, host_capacity_bytes=_capacity_of(machine))
+            Hardware(
+                "",
+                0,
+                host_bytes_per_s=host,
+                host_capacity_bytes=_capacity_of(machine),
+                host_wait_s=_wait_of_threads_s(machine),
+            )
             if host
             else None
         )
@@ -95,7 +108,16 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         bridged=any(1 < cards.num <= bridge.joins for bridge in machine.bridges),
         host_bytes_per_s=known_host_bytes_per_s(machine),
         host_capacity_bytes=_capacity_of(machine),
+        host_wait_s=_wait_of_threads_s(machine),
     )
+
+
+def _wait_of_threads_s(machine: Assembly) -> float:
+    """Time for which the threads of two CPUs wait for each other after an operation [s]; 0 of one CPU."""
+    cpu = machine.cpu
+    if cpu is None or cpu.series.num_cpus < 2:
+        return 0.0
+    return THREAD_WAIT_S * min(cpu.cores, CORES_OF_CHANNEL * cpu.series.channels)
 
 
 def _capacity_of(machine: Assembly) -> float:
@@ -104,8 +126,8 @@ def _capacity_of(machine: Assembly) -> float:
 
 
 def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
-    """Return PCIe generation and lanes of the narrowest card's link; those of the worst known board if no source states
-    them, so that an unknown board is never better than a known one."""
+    """Return PCIe generation and lanes of the narrowest card's link; if no source states them, those that all but a
+    tenth of the known boards reach, and for three cards and more on a desktop those of the worst."""
     riser = machine.risers.riser if machine.risers.num else None
     if riser is not None and riser.ports:
         return riser.pcie_generation, lanes_behind_switch(cards)
@@ -125,7 +147,8 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     is_desktop = machine.cpu is None or machine.cpu.series.all_slot_lanes < LEAST_SERVER_LANES
     if machine.board is None and cards.num > 2 and is_desktop:
         return WORST_LINK  # an unknown board for so many cards may be one for miners
-    generation, lanes_each = min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
+    known.sort(key=lambda link: link[1] * 2 ** link[0])
+    generation, lanes_each = known[len(known) // 10] if known else WORST_LINK
     return generation, min(lanes_each, carried)
 
 
@@ -324,7 +347,7 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         power_w=system.power_w,
         optimality_gap=0.0,
         note=system.note,
-        is_used=line.condition == "used",
+        is_used=line.condition == "used" and not question.used,
     )
 
 
@@ -406,10 +429,17 @@ def _economics(
 def _note(machine: Assembly, of_unlike_cards: str, run: HardwareRun | None, model: Model) -> str:
     cards = machine.cards
     notes = []
+    if run is not None and run.num_waiting:
+        notes.append(
+            f"{run.num_waiting} streams wait for cache: in eight bits (vLLM --kv-cache-dtype fp8, llama.cpp -ctk q8_0 "
+            "-ctv q8_0) about twice as many tokens find a place"
+        )
     if machine.cpu is not None and machine.cpu.series.num_cpus == 2 and run is not None and run.on_cpu:
         notes.append(
-            "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other; "
-            "llama.cpp with --numa distribute and weights that generation reads into memory first is fastest"
+            "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other, "
+            "and their threads wait for each other: measure llama.cpp with --numa distribute and weights that "
+            "generation reads into memory first, and, where the model fits the memory of one CPU, bound to that one "
+            "(numactl --cpunodebind=0 --membind=0)"
         )
     if cards is not None and run is not None and run.engine == TENSOR_PARALLEL:
         refused = refused_heads(model, cards.num) if cards.num > 1 else ""
@@ -428,6 +458,7 @@ def _note(machine: Assembly, of_unlike_cards: str, run: HardwareRun | None, mode
     if cards.num > 1 and not (machine.board is not None and lanes_of(cards, machine.board)):
         generation, lanes = links_of(machine, cards)
         notes.append(
-            f"no source states the links of the cards: speeds take the worst known, PCIe {generation}.0 x{lanes} each"
+            f"no source states the links of the cards: speeds take PCIe {generation}.0 x{lanes} each, which nearly all "
+            "known boards reach"
         )
     return "; ".join(notes)

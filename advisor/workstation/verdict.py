@@ -33,7 +33,7 @@ from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes, ram_needed_bytes
-from advisor.workstation.plan import WITH_OTHERS, Build, Question
+from advisor.workstation.plan import WITH_OTHERS, Build, Question, total_of
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -70,7 +70,7 @@ from advisor.workstation.rules_power import (
 )
 from advisor.workstation.system_names import can_join, is_of_a_laptop
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
-from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
+from advisor.workstation.valuation import OWNED, build_from_lines, build_of, links_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
@@ -177,7 +177,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    fastest = max(found.builds, key=speed_of)
+    has_used = any(line.condition == "used" for line in build.parts)
+    able = [one for one in found.builds if has_used or not one.is_used] or found.builds
+    fastest = max(able, key=speed_of)
     if speed_of(fastest) <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
         unpriced = sum(line.unit_price_usd is None for line in listing.bill)
         left_out = f", which leaves out {unpriced} of its lines without a price" if unpriced else ""
@@ -222,6 +224,21 @@ def _reaching(found: Quantity, faster: Quantity) -> Quantity:
     return replace(found, high=max(found.high, faster.high))
 
 
+def _without_unnamed(mended: Build, listing: Listing) -> Build:
+    """Return a mended machine without the price of parts of kinds that the list does not name: whoever asks about some
+    parts has the others, or has not chosen them."""
+    unnamed = {_CATEGORY_OF.get(place, place) for place in missing_places(listing)}
+    lines = tuple(
+        replace(line, unit_price_usd=0.0, price_basis="user", source=OWNED)
+        if line.category in unnamed
+        else line
+        for line in mended.parts
+    )
+    return replace(mended, parts=lines, total_usd=total_of(lines))
+
+
+_CATEGORY_OF: Final = {"memory": "ram", "supplies": "psu", "cards": "gpu"}
+"""Category of a bill by the place of a machine, where they differ."""
 _OF_CARD_SIZE: Final = {
     "slots": slots,
     "card-length": card_length,
@@ -358,7 +375,8 @@ def repair(
     caps = _caps_w(build, cards)
     points = [cap / cards.cards[0].power_w for cap in caps if cap]
     machine = raise_power(solution.machine, same, points)
-    mended = build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    whole = build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    mended = _without_unnamed(whole, listing)
     still_held = machine.cards is not None and machine.cards.power_fraction < 1.0
     if limited is not None and still_held and speed_of(limited) >= _NEARLY_FULL_SPEED * speed_of(mended):
         return limited

@@ -256,8 +256,8 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
+    from advisor.commands.build.choice_view import choice_answer
     from advisor.commands.build.verdict_view import (
-        choice_answer,
         does_not_run,
         is_mostly_on_cpu,
         verdict_answer,

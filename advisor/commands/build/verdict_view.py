@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from advisor.catalog.parts import planner_parts
+from advisor.catalog.parts import planner_parts, usual_supply_w
 from advisor.catalog.schema.part import LANES_USUAL, Bridge
 from advisor.catalog.units import GB, GIB
 from advisor.commands.build.records import build_record, check_record, question_inputs
@@ -21,17 +21,25 @@ from advisor.commands.build.view import (
     slow_words,
     speed_warnings,
 )
-from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.answer import Answer, Block, Paragraph
 from advisor.render.numbers import LEGEND, TIME, digits, show, usd
 from advisor.workstation.asked import Asked
-from advisor.workstation.assembly import Assembly, Check
+from advisor.workstation.assembly import OTHERS_W, Assembly, Cards, Check, Supplies
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
-from advisor.workstation.upgrades import OF_OWNER, Upgrades, left_words
+from advisor.workstation.rules_power import (
+    ATX2_EXCURSION,
+    EXCURSION,
+    HEADROOM,
+    USUAL_CPU_W,
+    plugs_needed,
+    supply_words,
+)
+from advisor.workstation.upgrades import Upgrades, left_words
 from advisor.workstation.valuation import hardware_of, has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 from advisor.workstation.wiring import wire
@@ -140,7 +148,7 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         if run is None:
             return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
         rate = run.decode_tokens_per_s.value
-        fit = _fit_words(verdict, question)
+        fit = fit_words(verdict, question)
         split = "" if fit else f" ({run.run.split})"
         speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
         partly = ", but not on its cards alone" if fit else ""
@@ -162,6 +170,9 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         return _bridge_reply(verdict, question)
     if asked == "fit":
         return _fit_reply(checks)
+    machine = verdict.build.machine
+    if machine is not None and machine.supplies is None and machine.cards is not None and machine.cards.cards:
+        return _wanted_supply(machine, machine.cards)
     return _supply_reply(checks)
 
 
@@ -215,6 +226,38 @@ def _supply_reply(checks: Mapping[str, Check]) -> str:
         if not (one.passed and one.rule == "eps-plugs")
     ]
     return _sentences(f"{opening} {words}: {told[0]}.", told[1:])
+
+
+def _wanted_supply(machine: Assembly, cards: Cards) -> str:
+    """Return the supply that a machine without one wants: watts for hours, its standard, and its plugs."""
+    cpu = machine.cpu
+    cpu_w = cpu.power_w if cpu is not None else USUAL_CPU_W
+    load_w = cards.power_w + cpu_w + OTHERS_W
+    peak_w = EXCURSION * cards.power_w + cpu_w + OTHERS_W
+    old_w = usual_supply_w(max(peak_w / ATX2_EXCURSION, load_w / HEADROOM))
+    eight = plugs_needed(cards, Supplies(()))
+    sixteen = sum(card.num_16_pin for card in cards.cards)
+    of_new = (
+        f"{sixteen} x 16-pin (or adapters with {eight} 8-pin plugs)" if sixteen else f"{eight} 8-pin plugs"
+    )
+    host = f"{cpu_w:.0f} W CPU" if cpu is not None else f"{cpu_w:.0f} W for a CPU that is not named"
+    told = [
+        f"{load_w:.0f} W under load ({cards.num} x {cards.power_w / cards.num:.0f} W cards, {host}, {OTHERS_W:.0f} W "
+        f"rest), and a supply carries {HEADROOM:.0%} of its rating for hours",
+        f"all cards may peak together at {peak_w:.0f} W for less than a millisecond: a supply of ATX 3.x rides "
+        f"through, an older one would need {old_w:.0f} W",
+        f"the cards want {of_new}, each on a cable of its own",
+    ]
+    if load_w > _MOST_OF_ONE_SUPPLY_W * HEADROOM:
+        told.append(
+            f"few supplies of desktops exceed {_MOST_OF_ONE_SUPPLY_W:.0f} W: else two of them with a lead that starts "
+            "the second, or lower power limits"
+        )
+    return _sentences(f"Which supply? {supply_words(load_w, machine)}: {told[0]}.", told[1:])
+
+
+_MOST_OF_ONE_SUPPLY_W: Final = 1600.0
+"""Rating of the largest supplies that shops commonly sell for desktops [W]."""
 
 
 def _slots_words(verdict: Verdict, question: Question) -> str:
@@ -316,7 +359,7 @@ def _lanes_words(verdict: Verdict, question: Question) -> str:
     return f"{opening} {words}: {told} ({run.run.split}), {rest}."
 
 
-def _fit_words(verdict: Verdict, question: Question) -> str:
+def fit_words(verdict: Verdict, question: Question) -> str:
     """Return a sentence on how much of the weights the cards hold, where the CPU reads the rest; empty if they hold
     all, or there are none."""
     run = verdict.build.performance
@@ -422,7 +465,7 @@ def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
         return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
     best = upgrades.builds[0]
     parts = ", ".join(purchases(best))
-    speed = f"{question.load.model.id} then runs at {_decode_rate(best):.3g} tokens/s"
+    speed = f"{question.load.model.id} then runs at {decode_rate(best):.3g} tokens/s"
     return [f"What to buy next for {sum_words}? {parts}: {speed}."]
 
 
@@ -444,9 +487,8 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     mended = verdict.repaired
     if mended is not None and (bought := purchases(mended)):
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
-        names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
-        assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
+        assumed = [PLACES[place] for place in missing_places(listing) if place != "cards"]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
             *(f"- buy {part}" for part in bought),
@@ -457,7 +499,7 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
                 else []
             ),
             *([f"- {mended.note}"] if mended.note else []),
-            f"{question.load.model.id} then runs at {_decode_rate(mended):.3g} tokens/s.",
+            f"{question.load.model.id} then runs at {decode_rate(mended):.3g} tokens/s.",
         ]
         blocks.append(Paragraph("\n".join(lines), emphasis=True))
     elif mended is not None and mended.note:
@@ -473,90 +515,9 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     return blocks
 
 
-def choice_answer(
-    choices: Sequence[tuple[str, Listing]],
-    verdicts: Sequence[Verdict],
-    answers: Sequence[Answer],
-    question: Question,
-) -> Answer:
-    """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
-    each."""
-    order = sorted(range(len(verdicts)), key=lambda place: -_decode_rate(verdicts[place].build))
-    rows = []
-    for place in order:
-        name, listing = choices[place]
-        verdict = verdicts[place]
-        build = verdict.build
-        speed = _decode_rate(build)
-        price = usd(build.total_usd) if build.total_usd else "no price"
-        broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
-        first = build.performance.ttft_s if build.performance is not None else None
-        rows.append(
-            (
-                name,
-                f"{speed:.3g}" if speed else "does not run it",
-                "" if first is None else show(first.value, TIME),
-                price,
-                f"{build.power_w:.0f}" if build.power_w else "",
-                broken,
-                ", ".join((*_missing_kinds(listing), *_names_without_price(build))),
-            )
-        )
-    rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
-    told = ((choices[place][0], _fit_words(verdicts[place], question)) for place in order)
-    fits = [f"{name}:{words}" for name, words in told if words]
-    blocks: list[Block] = [
-        Paragraph("\n".join((_choice_words(rates, question.load.model.id), *fits)), emphasis=True),
-        Table(
-            columns(
-                "choice~ | tokens/s> | first token> | price> | W at the wall> | broken~ | not in the price~"
-            ),
-            tuple(rows),
-        ),
-    ]
-    for place in order:
-        name = choices[place][0]
-        verdict = verdicts[place]
-        failed = [check for check in verdict.build.checks if not check.passed]
-        blocks.append(bill_table(verdict.build, name))
-        blocks += [checks_table(failed, f"{name}: what is wrong or can be better")] if failed else []
-    blocks.append(Paragraph(LEGEND))
-    return Answer(
-        result={"kind": "build_choice", "choices": [answers[place].result for place in order]},
-        inputs={"choices": [name for name, _ in choices], **answers[0].inputs},
-        blocks=tuple(blocks),
-        warnings=tuple(dict.fromkeys(text for answer in answers for text in answer.warnings)),
-        notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
-        exit_code=min(answer.exit_code for answer in answers),
-    )
-
-
-def _missing_kinds(listing: Listing) -> list[str]:
-    """Return the kinds of parts that a list leaves out and its owner does not have."""
-    is_owned = any(line.is_owned for line in listing.lines)
-    return [] if is_owned else [PLACES[place] for place in missing_places(listing)]
-
-
-def _names_without_price(build: Build) -> tuple[str, ...]:
-    """Return the names of the parts of a machine without a price."""
-    return tuple(line.name for line in build.parts if line.unit_price_usd is None)
-
-
-def _decode_rate(build: Build) -> float:
+def decode_rate(build: Build) -> float:
     """Output tokens per second while a machine decodes; 0 if it does not run the model."""
     return build.performance.decode_tokens_per_s.value if build.performance is not None else 0.0
-
-
-def _choice_words(rates: Sequence[tuple[str, float]], model: str) -> str:
-    """Return the sentence that names the fastest choice and tells how fast each is."""
-    (first, ahead), *others = rates
-    if not ahead:
-        return f"No choice runs {model}"
-    words = [f"{name} at {rate:.3g}" if rate else f"{name} does not run it" for name, rate in others]
-    behind = others[0][1]
-    times = f": {ahead / behind:.1f} times as fast" if behind and len(others) == 1 else ""
-    fastest = "" if len(others) == 1 else f"The fastest: {first}. "
-    return f"{fastest}{first} runs {model} at {ahead:.3g} tokens/s, {', '.join(words)}{times}"
 
 
 def _headline(verdict: Verdict) -> str:

@@ -30,7 +30,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check, is_rack_server
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
-from advisor.workstation.knee import knee, knee_words, software_doubt, steps
+from advisor.workstation.knee import knee, knee_words, software_doubt, speed_of, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
 from advisor.workstation.valuation import IN_THE_MACHINE, OWNED, hardware_of
@@ -52,7 +52,12 @@ def plan_answer(
     best = knee(ladder)
     blocks: list[Block] = [
         Paragraph(
-            "\n".join(filter(None, (opening, headline(first, question), _doubt_words(first), remark))),
+            "\n".join(
+                filter(
+                    None,
+                    (opening, headline(first, question), _doubt_words(first), _used_words(found), remark),
+                )
+            ),
             emphasis=True,
         ),
         Paragraph(_question_words(question)),
@@ -137,6 +142,31 @@ def _doubt_words(build: Build) -> str:
     """Return a sentence on doubts about the software of a machine; empty if there are none."""
     doubt = software_doubt(build)
     return f"Its software: {doubt}." if doubt else ""
+
+
+def _used_words(found: PlanResult) -> str:
+    """Return what second-hand parts save, or that only they answer the question; empty where they do neither."""
+    first = found.builds[0]
+    if first.is_used:
+        return "No machine of new parts does it for the money: this one has second-hand parts."
+    told = []
+    if found.saving is not None:
+        saved = usd(first.total_usd - found.saving.total_usd)
+        told.append(f"save {saved}: {_beside_words(found.saving, first)}")
+    if found.gaining is not None and found.gaining is not found.saving:
+        told.append(f"{'or ' if told else ''}bring speed: {_beside_words(found.gaining, first)}")
+    return f"Second-hand parts {'; '.join(told)}." if told else ""
+
+
+def _beside_words(other: Build, first: Build) -> str:
+    """Return a machine with its price, and how fast it is beside the first one."""
+    gain = speed_of(other) / speed_of(first) - 1.0
+    speed = "as fast" if abs(gain) <= _SAME else f"{abs(gain):.0%} {'faster' if gain > 0 else 'slower'}"
+    return f"{other.name} for {usd(other.total_usd)} is {speed}"
+
+
+_SAME: Final = 0.01
+"""Difference of speed up to which two machines are called equally fast."""
 
 
 def _others_prices(builds: Sequence[Build]) -> list[Block]:

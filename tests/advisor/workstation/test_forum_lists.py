@@ -10,7 +10,7 @@ from advisor.catalog.part_prices import price_book
 from advisor.catalog.units import GIB
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.part_names import UnknownPartError
-from advisor.workstation.performance import MachineLoad
+from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import plan
 from advisor.workstation.rents import RentMarket
@@ -183,6 +183,29 @@ def test_two_sockets_read_one_copy_of_the_weights_at_the_bandwidth_of_one() -> N
     assert two.cpu.series.num_cpus == 2
     # One CPU runs two modules a channel, a little slower than one a channel.
     assert known_host_bytes_per_s(one) <= known_host_bytes_per_s(two) < 1.2 * known_host_bytes_per_s(one)
+
+
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "qwen3-30b-a3b", "qwen3-32b"])
+@pytest.mark.parametrize("cpu", ["EPYC 7763", "EPYC 7313", "Xeon Gold 6248"])
+def test_two_cpus_gain_little_over_one_and_many_small_operations_cost_them_most(model: str, cpu: str) -> None:
+    """A mixture reads little for each of many operations, after which threads of both sockets wait for each other."""
+
+    def decode_s(*parts: str, model: str = model) -> float:
+        hardware = hardware_of(read(*parts).machine)
+        assert hardware is not None
+        run = best_run(
+            hardware, MachineLoad(models.get(model).record, precision="q4_k_m", engine="llama.cpp")
+        )
+        assert run is not None
+        return 1.0 / run.output_tokens_per_s.value
+
+    one = (cpu, "8x 32GB DDR4-3200 RDIMM")
+    two = (f"2x {cpu}", "16x 32GB DDR4-3200 RDIMM")
+    assert decode_s(*two) >= 0.9 * decode_s(*one)
+    lost = {
+        name: decode_s(*two, model=name) / decode_s(*one, model=name) for name in ("qwen3-30b-a3b", "70b")
+    }
+    assert lost["qwen3-30b-a3b"] > lost["70b"]
 
 
 def test_an_unknown_board_is_never_better_than_the_worst_known() -> None:

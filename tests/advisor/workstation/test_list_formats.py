@@ -148,7 +148,7 @@ def test_the_bill_of_a_plan_is_a_list(tmp_path: Path) -> None:
     checked = judge_listing(listing, question, book, better=False)
     assert not checked.broken
     with pytest.raises(InputFileError, match="2 machines"):
-        read_file(tmp_path, "two.csv", "\n".join([*rows, *bill, f"{other.name},gpu,RTX 3090,1,800,800"]))
+        read_file(tmp_path, "two.csv", "\n".join([*rows, *bill, f'"{other.name}",gpu,RTX 3090,1,800,800']))
 
 
 def test_the_bill_of_a_used_machine_is_a_list(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""Machines that a question names to choose between, as an answer: the one to take, a table, and the verdict on each."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.catalog import models
+from advisor.catalog.units import GIB
+from advisor.commands.build.verdict_view import decode_rate, fit_words
+from advisor.commands.build.view import bill_table, checks_table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.numbers import LEGEND, TIME, show, usd
+from advisor.workstation.asked import SMALLER_MODELS, memory_bytes, weight_bytes
+from advisor.workstation.choice import SAME_SPEED, Preference, choose
+from advisor.workstation.knee import speed_of
+from advisor.workstation.listing import Listing
+from advisor.workstation.plan import Build, Question
+from advisor.workstation.verdict import PLACES, Verdict, missing_places
+
+
+def choice_answer(
+    choices: Sequence[tuple[str, Listing]],
+    verdicts: Sequence[Verdict],
+    answers: Sequence[Answer],
+    question: Question,
+) -> Answer:
+    """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
+    each."""
+    order = sorted(range(len(verdicts)), key=lambda place: -decode_rate(verdicts[place].build))
+    memories = [memory_bytes(listing) for _, listing in choices]
+    rows = []
+    for place in order:
+        name, listing = choices[place]
+        verdict = verdicts[place]
+        build = verdict.build
+        speed = decode_rate(build)
+        price = usd(build.total_usd) if build.total_usd else "no price"
+        broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
+        first = build.performance.ttft_s if build.performance is not None else None
+        rows.append(
+            (
+                name,
+                f"{memories[place] / GIB:.0f} GB" if memories[place] else "",
+                f"{speed:.3g}" if speed else "does not run it",
+                "" if first is None else show(first.value, TIME),
+                price,
+                f"{build.power_w:.0f}" if build.power_w else "",
+                broken,
+                ", ".join((*_missing_kinds(listing), *_names_without_price(build))),
+            )
+        )
+    rates = [(choices[place][0], decode_rate(verdicts[place].build)) for place in order]
+    told = ((choices[place][0], fit_words(verdicts[place], question)) for place in order)
+    fits = [f"{name}:{words}" for name, words in told if words]
+    best = choose([verdict.build for verdict in verdicts])
+    advice = (
+        _advice_words(best, [name for name, _ in choices], verdicts, memories) if best is not None else ""
+    )
+    opening = filter(None, (advice, _choice_words(rates, question.load.model.id), *fits))
+    blocks: list[Block] = [
+        Paragraph("\n".join(opening), emphasis=True),
+        Table(
+            columns(
+                "choice~ | memory> | tokens/s> | first token> | price> | W at the wall> | broken~ | not in the price~"
+            ),
+            tuple(rows),
+        ),
+    ]
+    for place in order:
+        name = choices[place][0]
+        verdict = verdicts[place]
+        failed = [check for check in verdict.build.checks if not check.passed]
+        blocks.append(bill_table(verdict.build, name))
+        blocks += [checks_table(failed, f"{name}: what is wrong or can be better")] if failed else []
+    blocks.append(Paragraph(LEGEND))
+    return Answer(
+        result={
+            "kind": "build_choice",
+            "recommended": None if best is None else choices[best.place][0],
+            "choices": [answers[place].result for place in order],
+        },
+        inputs={"choices": [name for name, _ in choices], **answers[0].inputs},
+        blocks=tuple(blocks),
+        warnings=tuple(dict.fromkeys(text for answer in answers for text in answer.warnings)),
+        notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
+        exit_code=min(answer.exit_code for answer in answers),
+    )
+
+
+def _missing_kinds(listing: Listing) -> list[str]:
+    """Return the kinds of parts that a list leaves out and its owner does not have."""
+    is_owned = any(line.is_owned for line in listing.lines)
+    return [] if is_owned else [PLACES[place] for place in missing_places(listing)]
+
+
+def _names_without_price(build: Build) -> tuple[str, ...]:
+    """Return the names of the parts of a machine without a price."""
+    return tuple(line.name for line in build.parts if line.unit_price_usd is None)
+
+
+def _choice_words(rates: Sequence[tuple[str, float]], model: str) -> str:
+    """Return the sentence that names the fastest choice and tells how fast each is."""
+    (first, ahead), *others = rates
+    if not ahead:
+        return f"No choice runs {model}"
+    if others[-1][1] >= (1.0 - SAME_SPEED) * ahead:
+        return f"Each runs {model} at about {ahead:.3g} tokens/s"
+    words = [f"{name} at {rate:.3g}" if rate else f"{name} does not run it" for name, rate in others]
+    behind = others[0][1]
+    times = f": {ahead / behind:.1f} times as fast" if behind and len(others) == 1 else ""
+    fastest = "" if len(others) == 1 else f"The fastest: {first}. "
+    return f"{fastest}{first} runs {model} at {ahead:.3g} tokens/s, {', '.join(words)}{times}"
+
+
+def _advice_words(
+    best: Preference, names: Sequence[str], verdicts: Sequence[Verdict], memories: Sequence[float]
+) -> str:
+    """Return the machine to take, with the reason against each other one."""
+    build = verdicts[best.place].build
+    others = [place for place in range(len(names)) if place != best.place]
+    reasons = [
+        f"{names[place]} {_reason_words(best, place, build, verdicts[place].build)}"
+        f"{_alone_words(memories[best.place], memories[place])}"
+        for place in others
+    ]
+    doubt = "" if best.is_sound(best.place) else ", once it is mended"
+    return f"Take {names[best.place]}{doubt}: {'; '.join(reasons)}."
+
+
+def _reason_words(best: Preference, place: int, build: Build, other: Build) -> str:
+    """Return why a machine is not the one to take: it does not run the model, a fault, its speed, or its price."""
+    if not speed_of(other):
+        return "does not run the model"
+    ratio = speed_of(build) / speed_of(other)
+    is_alike = abs(ratio - 1.0) <= SAME_SPEED
+    own = {check.rule for check in best.faults[best.place]}
+    faults = [check for check in best.faults[place] if check.rule not in own]
+    if faults and (is_alike or not best.is_sound(place)):
+        return f"{_FAILS[faults[0].verdict]} {faults[0].rule}: {faults[0].why}"
+    faster = f"takes {ratio:.1f} times as long" if ratio > 1.0 else f"is {1.0 / ratio:.1f} times as fast"
+    return f"{'is as fast' if is_alike else faster} {_money_words(build, other)}"
+
+
+_FAILS: Final = {"broken": "breaks", "unknown": "leaves open", "advice": "does not keep"}
+"""Verb for a failed check by its verdict."""
+
+
+def _money_words(build: Build, other: Build) -> str:
+    """Return how much more or less another machine costs."""
+    if any(line.unit_price_usd is None for one in (build, other) for line in one.parts):
+        return "at a price that is not known"
+    saved = other.total_usd - build.total_usd
+    return (
+        f"for {usd(abs(saved))} {'more' if saved > 0 else 'less'}"
+        if abs(saved) >= 1.0
+        else "at the same price"
+    )
+
+
+def _alone_words(memory: float, other: float) -> str:
+    """Return the largest usual model that the memory of another machine holds and that of the one to take does not;
+    empty if there is none."""
+    sizes = {name: weight_bytes(models.get(name).record) for name in SMALLER_MODELS}
+    alone = [name for name, size in sizes.items() if memory < size <= other]
+    return f", and alone holds {max(alone, key=sizes.__getitem__)} without its CPU" if alone else ""
