@@ -7,14 +7,13 @@ a candidate whose bound loses cannot win when simulated.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S, plain_number
-from advisor.decide.candidates import Candidate
 from advisor.decide.reason import LongPrompts, SlowAlone, SlowByDatasheet
 from advisor.decide.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.deployment import Deployment, activation_dtype_for
@@ -28,6 +27,9 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.roofline import decode_step_work, is_compute_bound, total_work
+
+if TYPE_CHECKING:  # the surface of one replica needs no candidates, nor their prices
+    from advisor.decide.candidates import Candidate
 
 FloatArray = NDArray[np.float64]
 
@@ -48,7 +50,7 @@ NEARLY_FULL = 0.9
 
 
 def roofline_requests_per_s(
-    candidates: Sequence[Candidate], traffic: Traffic, objectives: Objectives
+    candidates: Sequence["Candidate"], traffic: Traffic, objectives: Objectives
 ) -> FloatArray:
     """Most requests per second that one replica of each candidate could ever serve [1/s]; 0 where even the bound
     misses an objective.
@@ -76,7 +78,7 @@ def roofline_requests_per_s(
     return np.where(roof.prompt_s <= objectives.largest_ttft_s, rate, 0.0)
 
 
-def roofline_miss(candidate: Candidate, traffic: Traffic, objectives: Objectives) -> SlowByDatasheet:
+def roofline_miss(candidate: "Candidate", traffic: Traffic, objectives: Objectives) -> SlowByDatasheet:
     """Return the objective that a candidate misses most by `roofline_requests_per_s`, with the least of its latency.
 
     Source: the same roofline, at the batch and the prompt that take the shortest time.
@@ -104,7 +106,7 @@ class _Roofline(NamedTuple):
     """Time in which the mean prompt is computed [s]; one axis."""
 
 
-def _roofline(candidates: Sequence[Candidate], traffic: Traffic) -> _Roofline:
+def _roofline(candidates: Sequence["Candidate"], traffic: Traffic) -> _Roofline:
     columns = np.array([_numbers(candidate) for candidate in candidates]).T
     (
         dense,
@@ -135,7 +137,7 @@ def _roofline(candidates: Sequence[Candidate], traffic: Traffic) -> _Roofline:
     return _Roofline(batch, memory_s, step_s, flop / peak, (computed * layer_flop / peak)[:, 0])
 
 
-def _numbers(candidate: Candidate) -> tuple[float, ...]:
+def _numbers(candidate: "Candidate") -> tuple[float, ...]:
     """Return the numbers of a candidate. Per accelerator: dense bytes, expert bytes, chance that a token hits an
     expert, cache bytes per token, FLOP per token of layers and head; bandwidth, peak. Per replica: cache tokens,
     sequences, attention ranks, whether it keeps prefixes, tokens of an iteration."""
