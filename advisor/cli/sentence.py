@@ -192,13 +192,13 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         raise AdvisorError(
             f"'{text}' asks whether to run a model or to call an API",
             why="advisor recommend ranks machines alone",
-            fix=f"advisor cost --model {options.get('--model', 'ID')} {load_of_a_bill(options)}",
+            fix=f"advisor cost --model {options.get('--model', 'ID')} {_load_of_a_bill(options)}",
         )
     if _RENT_OR_BUY.search(lower):
         raise AdvisorError(
             f"'{text}' asks whether to rent machines or to buy them",
             why="advisor recommend ranks machines that are rented, or that you have",
-            fix=f"advisor cost --model {options.get('--model', 'ID')} {load_of_a_bill(options)}",
+            fix=f"advisor cost --model {options.get('--model', 'ID')} {_load_of_a_bill(options)}",
         )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
@@ -228,7 +228,7 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         raise _asks_memory(text, options)
 
 
-def load_of_a_bill(options: Mapping[str, str]) -> str:
+def _load_of_a_bill(options: Mapping[str, str]) -> str:
     """Return the load of a question as `advisor cost` takes it: the requests per second that it states, or those of its
     users in the mean of a day, or else an example."""
     if "--rate" in options:

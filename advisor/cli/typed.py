@@ -93,7 +93,7 @@ def _refuse_sentence(
     text = " ".join(arguments[place] for place in places)
     if len(text.split()) < _LEAST_WORDS_OF_A_QUESTION:
         return
-    from advisor.cli.sentence import load_of_a_bill, options_of_sentence
+    from advisor.cli.sentence import options_of_sentence
 
     try:
         options, _ = options_of_sentence(text)
@@ -105,10 +105,10 @@ def _refuse_sentence(
         pairs = zip(options[::2], options[1::2], strict=True)
         told = {name: value for name, value in pairs if name not in given}
         named = [word for pair in told.items() if pair[0] in known for word in pair]
-        if "--users" in told and "--rate" in known and "--users" not in known:
-            named += load_of_a_bill(told).split()
         fix = shlex.join([*command.split(), *typed, *named])
-    raise AdvisorError(f"{command} takes no sentence", why="advisor recommend alone reads questions", fix=fix)
+    raise AdvisorError(
+        f"{command} takes no sentence", why="advisor recommend and advisor cost read questions", fix=fix
+    )
 
 
 _LEAST_WORDS_OF_A_QUESTION: Final = 4

@@ -339,9 +339,7 @@ def test_a_word_that_a_seller_has_too_asks_for_no_api(text: str) -> None:
     [
         "advisor recommend 'is a chatbot with llama 70b for 1000 users cheaper than an API?'",
         "advisor recommend 'qwen3 32b for 40 developers or an API, which is cheaper?'",
-        "advisor cost 'what does llama 70b cost at 5 requests per second'",
         "advisor cost 'a summary service with qwen3 14b for 200 users or an API?'",
-        "advisor cost 'a chatbot for 1,000 users' --model 8b",
         "advisor recommend 'should I rent or buy for 70b at 100M tokens a day'",
     ],
 )
@@ -351,6 +349,18 @@ def test_a_sentence_in_the_wrong_place_is_told_a_command_that_answers(cli: Cli, 
     fix = refused.err.partition("To fix: ")[2].partition("\n")[0]
     assert fix.startswith("advisor cost --")
     assert cli(f"{fix} --gpu h100 --levers none").code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "advisor cost 'what does llama 70b cost at 5 requests per second'",
+        "advisor cost 'a chatbot for 1,000 users' --model 8b",
+    ],
+)
+def test_a_sentence_is_a_question_of_cost_too(cli: Cli, command: str) -> None:
+    answered = cli(f"{command} --gpu h100 --levers none")
+    assert (answered.code, "understood as" in answered.err) == (0, True)
 
 
 def test_pages_and_words_are_lengths_and_a_translation_is_as_long_as_its_text() -> None:
