@@ -1,4 +1,4 @@
-"""Host memory that a machine is taken to have for each of its accelerators, where nobody states it."""
+"""Host memory that a machine is taken to have for each of its accelerators, unless it is stated."""
 
 from functools import cache
 from typing import Final

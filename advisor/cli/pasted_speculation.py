@@ -59,7 +59,7 @@ _ALONE: Final = ("standalone", "draft_model", "draft_target", "draft-simple", "d
 
 
 class PastedSpeculation:
-    """What a start command says of speculative decoding, option by option."""
+    """Speculative decoding as a start command states it, option by option."""
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}

@@ -17,7 +17,7 @@ _ENGINE: Final = "llama.cpp"
 """Engine that keeps layers, or their experts, in main memory and multiplies them there."""
 _USUAL_FORMAT: Final = "q4_k_m"
 _FOR_WEIGHTS: Final = 0.8
-"""Part of the memory of accelerators that weights may take beside cache and buffers. Own choice."""
+"""Part of the memory of accelerators that weights may take; the rest is for cache and buffers. Own choice."""
 
 
 def main_memory_hint(scenario: Scenario, model: Model) -> str:
