@@ -73,9 +73,11 @@ def price_spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, as_of)
 
 
-def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
+def pareto_placements(
+    ways: Iterable[Placement], as_of: datetime.date, extras: Sequence[ExtraItem] = ()
+) -> tuple[Placement, ...]:
     """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
-    least and largest order."""
+    least and largest order. `extras` are the items beside machines of which an amount is used."""
     kept = list[tuple[float, Placement]]()
     priced = [(way.usd_per_unit_hour * price_spread_of(way.price, as_of).mean_factor, way) for way in ways]
     for usd, way in sorted(priced, key=lambda each: each[0]):
@@ -84,7 +86,7 @@ def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[
             other.replicas_per_unit == way.replicas_per_unit
             and other.min_units <= way.min_units
             and (other.max_units is None or other.max_units >= most)
-            and _is_like(other.price, way.price)
+            and _is_like(other.price, way.price, extras)
             for _, other in kept
         )
         if not is_beaten:
@@ -92,10 +94,9 @@ def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[
     return tuple(way for _, way in kept)
 
 
-def _is_like(price: Price, other: Price) -> bool:
-    """Whether what is paid besides machines may be the same: storage and egress at the same prices."""
-    items: tuple[ExtraItem, ...] = ("storage", "egress")
-    return all(extra_tiers(price, item) == extra_tiers(other, item) for item in items)
+def _is_like(price: Price, other: Price, extras: Sequence[ExtraItem]) -> bool:
+    """Whether what is paid besides machines is the same: the items that are used at the same prices."""
+    return all(extra_tiers(price, item) == extra_tiers(other, item) for item in extras)
 
 
 def offers_by_accelerator(

@@ -593,7 +593,7 @@ class Race:
         key = id(trial.ways), lane.is_safe
         if key not in self._known_ways:
             ways = firm_ways(self.scenario, trial.ways) if lane.is_safe else trial.ways
-            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of)
+            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of, self.scenario.beside.used)
         return self._known_ways[key]
 
     def _close(self, trial: Trial, reason: Reason) -> None:

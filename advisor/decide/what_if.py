@@ -338,7 +338,10 @@ def _offers(
         ways = placements(run.accelerators_per_replica, sold.get(trial.accelerator_id, ()), run.accelerator)
         firm = firm_ways(scenario, ways)
         kept = dict.fromkeys(
-            (*pareto_placements(ways, scenario.as_of), *pareto_placements(firm, scenario.as_of))
+            (
+                *pareto_placements(ways, scenario.as_of, scenario.beside.used),
+                *pareto_placements(firm, scenario.as_of, scenario.beside.used),
+            )
         )
         for way in kept:
             spread = price_spread_of(way.price, scenario.as_of)
