@@ -3,14 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_words import HINTS, OTHER_WORDS, sets_a_server
 from advisor.cli.notes import tell, write_json
+
+if TYPE_CHECKING:
+    from advisor.catalog.programs import EngineProgram
 
 INTERNAL: Final = 1
 USAGE: Final = 2
@@ -182,8 +184,11 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     return what.strip(), why, fix, f"did you mean: {', '.join(near)}" if near else ""
 
 
-def _engine_with(option: str) -> EngineProgram | None:
+def _engine_with(option: str) -> "EngineProgram | None":
     """Return the first program of an engine that has an option; None if none has."""
+    # The help of a command needs no table of programs.
+    from advisor.catalog.programs import all_programs
+
     return (
         next((each for each in all_programs().values() if option in each.takes_value), None)
         if option

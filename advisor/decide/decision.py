@@ -9,8 +9,25 @@ from advisor.decide.reason import Reason
 from advisor.simulator.quantity import Quantity
 
 
+class _Reasoned:
+    """A record with a reason, whose code and text are attributes too, as its document has them."""
+
+    __slots__ = ()
+    reason: Reason
+
+    @property
+    def code(self) -> str:
+        """Code of the reason."""
+        return self.reason.document_fields()["code"]
+
+    @property
+    def text(self) -> str:
+        """Words of the reason."""
+        return self.reason.document_fields()["text"]
+
+
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(_Reasoned):
     """An accelerator that is not among the options, and why. Documents write `accelerator`, `code` and `text`."""
 
     accelerator: str
@@ -22,7 +39,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class NotTaken:
+class NotTaken(_Reasoned):
     """A provider or an engine that the question names and no option has. Documents write `option`, `name`, `code`,
     `text`."""
 

@@ -631,9 +631,8 @@ class _ListingReader(PartReader):
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
         if line.unread is not None:
-            reason = line.unread.what.removeprefix(f"{line.where}: ")
-            why = line.unread.why or "no word of it is that of a part"
-            part = f"row {line.text.strip()!r} is not read ({reason})"
+            part = f"row {line.text.strip()!r} is not read"
+            why = line.unread.why or line.unread.what
             self._unknown.append(UnknownPartError(line.where, part, why=why, fix=line.unread.fix))
             return "unknown"
         try:

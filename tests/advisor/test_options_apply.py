@@ -52,6 +52,7 @@ VALUES: dict[str, Any] = {
     "recompute": "selective", "schedule": "interleaved", "network": "RoCE 8x200Gb", "host_memory": "128GB",
     "power_cap_w": 500.0, "storage_gb_s": 20.0,
     "length_dist": "lognormal:0.9",
+    "years": 3.0, "electricity": 0.3,
     "use_case": "code", "users": "100k", "requests_per_user": "20/h",
 }  # fmt: skip
 OPTIONS = {parameter.name: parameter.default for parameter in parameters_of(RecommendInput)}

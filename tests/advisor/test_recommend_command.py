@@ -407,7 +407,8 @@ def test_a_start_command_names_the_plug_in_that_it_needs(cli: Cli, gpu: str, pac
 
 def test_parts_that_send_caches_to_each_other_are_told_to_need_a_router(cli: Cli) -> None:
     run = cli(
-        "advisor recommend --model qwen3-32b --rate 5 --profile rag --tpot-p99 40ms --gpu h100-sxm --engine vllm"
+        "advisor recommend --model qwen3-32b --rate 5 --profile rag --tpot-p99 40ms --gpu h100-sxm --engine vllm "
+        "--levers pools"
     )
     start = run.out.partition("Start its parts with")[2]
     assert "NixlConnector" in start

