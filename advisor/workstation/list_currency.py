@@ -35,7 +35,15 @@ def write_currency(text: str, currency: str) -> str:
         text = regex("line.plain_dollars").sub(
             lambda amount: f"{amount.group().removesuffix('$').rstrip()} {currency}", text
         )
-    return regex("line.bare_last").sub(lambda found: _with_currency(found, currency), text)
+    are_amounts = len(_bare(text)) >= _LEAST_AMOUNTS
+
+    def priced(found: re.Match[str]) -> str:
+        # One number behind a space alone may be that of a model; a row whose amount bears a sign has its price.
+        is_told = bool(found["sign"].strip()) or are_amounts
+        has_price = regex("line.foreign_price").search(found.group()) is not None
+        return _with_currency(found, currency) if is_told and not has_price else found.group()
+
+    return regex("line.bare_last").sub(priced, text)
 
 
 def assumption(text: str) -> str:
@@ -64,7 +72,7 @@ def _with_dollars(found: re.Match[str]) -> str:
 
 
 _LEAST_AMOUNTS: Final = 2
-"""Number of rows that end in a bare number behind a dash from which those are prices. Own choice: one can be a name."""
+"""Number of rows that end in a bare number from which those are prices. Own choice: one can be a name."""
 _SEVERAL: Final = "several"
 """Key of the words of languages that are spoken in countries with several currencies."""
 

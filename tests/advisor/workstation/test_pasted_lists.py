@@ -367,9 +367,9 @@ def test_a_circuit_is_read_with_words_between_its_amperes_and_its_kind(
 @pytest.mark.parametrize(
     ("prices", "total"),
     [
-        (("€ 279,00", "€ 1.179,90"), "1,458.90 €"),
-        (("£279", "£1,179.90"), "1,458.90 £"),
-        (("279€95", "1 199€95"), "1,479.90 €"),
+        (("€ 279,00", "€ 1.179,90"), "1,458.90 EUR"),
+        (("£279", "£1,179.90"), "1,458.90 GBP"),
+        (("279€95", "1 199€95"), "1,479.90 EUR"),
     ],
 )
 def test_prices_in_another_currency_are_summed_and_not_converted(prices: tuple[str, str], total: str) -> None:
