@@ -34,9 +34,9 @@ def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> lis
 
     Raises: InputFileError: a row is longer than any part's, its price is wrong, or a table names several machines.
     """
+    _check_rows(text, path)
     currency = currency_of(text)
     text = write_currency(text, currency)
-    _check_rows(text, path)
     rows = rows_without_marks(write_in_one_form(text, "pasted"))
     lines: list[TypedLine] = []
     for table in tables_in(rows, signs):
