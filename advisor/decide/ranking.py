@@ -11,7 +11,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
 from advisor.decide.certainty import LIKELY
 from advisor.decide.engine_classes import support_of
-from advisor.decide.levers import lacks_head
+from advisor.decide.levers import APART, lacks_head
 from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import Capacity, PlanningPoint
 from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
@@ -63,6 +63,8 @@ class Planned:
     """How far the price may have moved since it was read."""
     point: PlanningPoint | None = None
     """How `result` was simulated; None before the planning point is shown."""
+    accepts_network: bool = False
+    """Whether the question names pools, so that whoever asks has a network for them."""
 
     @property
     def holds(self) -> Holds:
@@ -70,8 +72,8 @@ class Planned:
 
     @property
     def is_safe(self) -> bool:
-        """Whether it is safe to take: known, and likely to hold."""
-        return self.is_known and self.holds == "likely"
+        """Whether it is safe to take: known, likely to hold, and without a network that its machines may lack."""
+        return self.is_known and self.holds == "likely" and not self.may_lack_network
 
     @property
     def is_known(self) -> bool:
@@ -89,9 +91,10 @@ class Planned:
 
     @property
     def may_lack_network(self) -> bool:
-        """Whether pools need a network that the machines may not have: parts of nodes, or of one accelerator."""
+        """Whether pools that the question does not name need a network that the machines may not have: parts of nodes,
+        or of one accelerator."""
         fleet = self.found.fleet
-        if fleet is None or self.network is None:
+        if self.accepts_network or fleet is None or self.network is None:
             return False
         sizes = (
             (part.placement.price.num_accelerators, part.candidate.deployment.accelerator.node_size)
@@ -130,7 +133,16 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     chance = chance_of_capacity(found, load / capacity)
     spread = price_spread_of(purchase.placement.price, scenario.as_of)
     expected = max(purchase.cost, sum(costs) / len(costs)) * spread.mean_factor
-    return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
+    return Planned(
+        found,
+        demand,
+        load,
+        chance,
+        expected,
+        found.capacity.result,
+        spread,
+        accepts_network=APART.name in scenario.levers,
+    )
 
 
 def buy_at_capacity(scenario: Scenario, demand: Demand, found: Found, capacity: Capacity) -> Planned | None:

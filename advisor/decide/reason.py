@@ -554,6 +554,14 @@ class UnsurePrice(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class UnsureNetwork(Reason):
+    """Pools send caches to each other over a network that parts of nodes, or machines of one accelerator, may lack."""
+
+    code: ClassVar[str] = "unsure_network"
+    sentence: ClassVar[str] = "its pools need a network between machines that are not known to have it"
+
+
+@dataclass(frozen=True, slots=True)
 class ByContract(Reason):
     """The cluster is larger than any that a provider sells at its list price."""
 

@@ -384,9 +384,6 @@ def _ranking(done: Search, top: int) -> tuple[list[Planned], list[Planned]]:
     several kinds; and those fleets, shown or not."""
     entries = done.race.entries(-1, top)
     fleets = _fleets(done, entries)
-    if done.scenario.levers == ("auto",):
-        # Nobody who did not ask for pools is sent to look for a network that they need.
-        fleets = [each for each in fleets if not each.may_lack_network]
     if done.scenario.constraints.own and done.scenario.levers == ("auto",):
         # On boards that are there they save electricity alone, which is not worth a doubt.
         fleets = [each for each in fleets if each.holds == "likely"]

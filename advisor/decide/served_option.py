@@ -19,7 +19,7 @@ from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.purchase import bill_of
 from advisor.decide.ranking import Planned, cost_range, is_firm
-from advisor.decide.reason import AssumedKernels, MayNotHold, NoCheckpoint, Reason, UnsurePrice
+from advisor.decide.reason import AssumedKernels, MayNotHold, NoCheckpoint, Reason, UnsureNetwork, UnsurePrice
 from advisor.decide.scenario import Scenario
 from advisor.decide.starting import (
     basis_notes,
@@ -185,6 +185,8 @@ def _doubts(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
         found.append(NoCheckpoint("head for speculative decoding"))
     if plan.holds != "likely":
         found.append(MayNotHold(plan.chance))
+    if plan.may_lack_network:
+        found.append(UnsureNetwork())
     if not is_firm(price, plan.price_spread):
         found.append(UnsurePrice(price.price_kind, price.tenancy, price_age_days(price, scenario.as_of)))
     return tuple(found)

@@ -166,9 +166,13 @@ def test_pools_where_no_engine_has_them_are_refused() -> None:
     assert lacking.value.fix in {f"--engine {name}" for name in ("sglang", "tensorrt-llm", "vllm")}
 
 
-def test_pools_on_machines_that_may_lack_a_network_are_planned_only_if_they_are_asked_for(cli: Cli) -> None:
+def test_pools_on_machines_that_may_lack_a_network_are_safe_only_if_they_are_asked_for(cli: Cli) -> None:
     asked = "advisor recommend --model llama-3.3-70b --rate 17.6 --gpu gh200-96gb --json"
-    assert not json.loads(cli(asked).out)["options"][0].get("parts")
+    taken = json.loads(cli(asked).out)
+    options = [taken["safe_pick"], *taken["options"], *taken["options"][0]["variants"]]
+    pools = [each for each in options if each and each["parts"]]
+    assert all(each["role"] != "safe_pick" for each in pools)
+    assert all("unsure_network" in [reason["code"] for reason in each["reasons"]] for each in pools)
     run = cli(f"{asked} --levers pools")
     option = json.loads(run.out)["options"][0]
     assert [part["role"] for part in option["parts"]] == ["prefill", "decode"]
