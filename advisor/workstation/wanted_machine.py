@@ -20,7 +20,7 @@ tax of a fifth inside, which offsets the rate (rates of 1.1 to 1.35 dollars; fro
 
 @dataclass(frozen=True, slots=True)
 class WantedMachine:
-    """What a question in words wants of a machine."""
+    """Wishes of a question in words for a machine."""
 
     model: str
     budget_usd: float | None

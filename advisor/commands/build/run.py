@@ -44,10 +44,10 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
     """
-    return _planned(asked, shared)
+    return _answer_of_plan(asked, shared)
 
 
-def _planned(asked: BuildInput, shared: SharedOptions, told: tuple[str, ...] = ()) -> Answer:
+def _answer_of_plan(asked: BuildInput, shared: SharedOptions, told: tuple[str, ...] = ()) -> Answer:
     """Return the machines that answer a question, with notes on how it was read.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
@@ -261,7 +261,7 @@ def is_list_text(file: Path) -> bool:
     return file.suffix.lower() not in _LIST_FILES and bool(mentions_in(text) or model_names_in(text))
 
 
-def _asked_in_words(asked: CheckInput, text: str) -> tuple[BuildInput, tuple[str, ...]] | None:
+def _question_in_words(asked: CheckInput, text: str) -> tuple[BuildInput, tuple[str, ...]] | None:
     """Return the question of a text that wants a machine and names no part of it, with notes on how it was read; None
     if it is a list. What is typed as an option counts first.
 
@@ -322,10 +322,10 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     if file is not None and is_list_text(file):
         pasted = str(file)
         file = None
-    wanted = _asked_in_words(asked, pasted) if pasted and not texts else None
+    wanted = _question_in_words(asked, pasted) if pasted and not texts else None
     if wanted is not None:
-        question_in_words, told = wanted
-        return _planned(question_in_words, shared, told)
+        wish, told = wanted
+        return _answer_of_plan(wish, shared, told)
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
     if file is None and not texts and not pasted:
         raise AdvisorError(
