@@ -92,6 +92,7 @@ def names_no_part(text: str) -> bool:
         or regex("piece.greeting").match(text) is not None
         or (not mentions and regex("row.sum_words").match(text) is not None)
         or regex("piece.condition").fullmatch(text) is not None
+        or regex("line.not_needed").fullmatch(text.strip(" .()")) is not None
         or regex("piece.video_memory").fullmatch(text.strip(" .!")) is not None
         or is_absent
         or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)

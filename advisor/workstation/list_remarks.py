@@ -109,7 +109,8 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
     pools = filter(None, (regex("remark.pooled").search(line.text) for line in typed))
     found.pooled_gb = max((int(pool[1] or pool[2]) for pool in pools), default=0)
-    found.upgrade_usd = _upgrade_sum(lines)
+    lines, purse_usd = _cut_purse(lines)
+    found.upgrade_usd = _upgrade_sum(lines, purse_usd)
     found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
     found.is_present = any(regex("remark.present").search(line.text) for line in lines)
     seen: list[str] = []
@@ -440,10 +441,30 @@ def with_additions(
     return found, tuple(notes)
 
 
-def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
+def _cut_purse(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
+    """Return lines without the money that their sentences have for parts, which is the price of none of them, and that
+    money [USD]; 0 if they have none."""
+    found: list[TypedLine] = []
+    usd = 0.0
+    for line in lines:
+        purse = next((one for one in regex("remark.purse").finditer(line.text) if any(one.groups())), None)
+        if purse is None or line.category is not None:
+            found.append(line)
+            continue
+        usd = float(next(filter(None, purse.groups())).replace(",", ""))
+        rest = f"{line.text[: purse.start()].rstrip(' ,')} {line.text[purse.end() :].lstrip(' ,')}".strip()
+        # The rest has a price of its own, or none.
+        priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
+        found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
+    return found or list(lines), usd
+
+
+def _upgrade_sum(lines: Sequence[TypedLine], purse_usd: float) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     if not any(regex("remark.wish").search(line.text) for line in lines):
         return None
+    if purse_usd:
+        return purse_usd
     # Beside a part, such a sum is the part's price, and behind the word for one it is the price of all.
     found = (
         regex("remark.sum_of_wish").search(sentence)

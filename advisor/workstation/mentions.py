@@ -3,7 +3,7 @@ grammar of figures (`32 GB DDR5-6000`, `1000 W`, `2 TB NVMe`)."""
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,12 +110,21 @@ def _candidates(text: str) -> Iterator[Mention]:
         one
         for one in _find_names(text)
         if len(text[: one.start].rstrip()) not in ends
+        and not _is_edition_in_brackets(text, one, ends)
         and (one.end not in starts or any(map(str.isdigit, text[one.start : one.end])))
     )
     for name, kind, is_kind in _FIGURES:
         for found in regex(f"mention.{name}").finditer(text):
             if is_kind is None or is_kind(found):
                 yield Mention(*found.span(), kind)
+
+
+def _is_edition_in_brackets(text: str, name: Mention, ends: Collection[int]) -> bool:
+    """Whether a name stands in brackets behind a card, of which it tells the maker or the product line: `RTX 3070
+    (Gigabyte Eagle)`."""
+    ahead = text[: name.start].rstrip()
+    is_behind = ahead[-1:] in ("(", "[") and len(ahead[:-1].rstrip()) in ends
+    return is_behind and is_of_cards(text[name.start : name.end])
 
 
 def _ends_before(text: str, start: int) -> Iterator[int]:

@@ -375,3 +375,20 @@ def test_a_small_case_and_its_supply_are_kept_before_a_machine_that_is_sold_whol
     asked = f"build --model 32b --have have.txt --budget 2500 --max-gpus 1 --used --top 2 {DAY} --no-input"
     parts = answer(cli, asked)["builds"][0]["parts"]
     assert {part["category"] for part in parts if part["source"] == "you have it"} == {"case", "psu"}
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (
+            "I have €2500 and want a quiet PC, what should I buy for Gemma 3 27B?",
+            "--budget 2500 --max-noise 40",
+        ),
+        ("Best PC for Gemma 3 27B under 2500 dollars", "--budget 2500"),
+    ],
+)
+def test_a_question_in_words_is_answered_as_its_options_are(cli: Cli, words: str, options: str) -> None:
+    told = answer(cli, f"build '{words}' {DAY} --no-input")
+    typed = answer(cli, f"build --model gemma-3-27b {options} {DAY} --no-input")
+    assert [one["name"] for one in told["builds"]][:2] == [one["name"] for one in typed["builds"]][:2]
+    assert told["inputs"] == typed["inputs"]

@@ -1,5 +1,6 @@
 """Ask the planner, judge a list, and hand over the answer."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,6 +44,14 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
     """
+    return _answer_of_plan(asked, shared)
+
+
+def _answer_of_plan(asked: BuildInput, shared: SharedOptions, told: tuple[str, ...] = ()) -> Answer:
+    """Return the machines that answer a question, with notes on how it was read.
+
+    Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
+    """
     book = price_book(asked.conditions.price_file, shared.as_of, used=asked.conditions.used)
     if asked.upgrade is not None and (asked.have is None or asked.budget is not None):
         raise AdvisorError(
@@ -53,6 +62,7 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     if asked.upgrade is not None:
         asked = replace(asked, budget=asked.upgrade)
     question, notes = question_of(asked.conditions, asked, shared)
+    notes = (*told, *notes)
     if asked.have is not None:
         # Patterns of lists take a tenth of a second to compile, which a question without a list does not need.
         from advisor.workstation.listing import read_listing
@@ -246,13 +256,52 @@ def is_list_text(file: Path) -> bool:
         return True
     if any(sign in text for sign in ",+;?\n"):
         return True
-    from advisor.workstation.mentions import mentions_in
+    from advisor.workstation.mentions import mentions_in, model_names_in
 
-    return file.suffix.lower() not in _LIST_FILES and bool(mentions_in(text))
+    return file.suffix.lower() not in _LIST_FILES and bool(mentions_in(text) or model_names_in(text))
+
+
+def _question_in_words(asked: CheckInput, text: str) -> tuple[BuildInput, tuple[str, ...]] | None:
+    """Return the question of a text that wants a machine and names no part of it, with notes on how it was read; None
+    if it is a list. What is typed as an option counts first.
+
+    Raises: AdvisorError: the text names a sum that cannot be taken as one of dollars.
+    """
+    from advisor.workstation.wanted_machine import QUIET_DB, wanted_machine
+
+    wanted = wanted_machine(text)
+    if wanted is None:
+        return None
+    typed = asked.conditions
+    conditions = replace(
+        typed,
+        model=typed.model or wanted.model,
+        max_noise=QUIET_DB if typed.max_noise is None and wanted.is_quiet else typed.max_noise,
+        used=typed.used or wanted.is_used,
+    )
+    options = {
+        "--model": conditions.model,
+        "--budget": None if wanted.budget_usd is None else f"{wanted.budget_usd:.0f}",
+        "--target-tokens-per-s": None if wanted.tokens_per_s is None else f"{wanted.tokens_per_s:g}",
+        "--max-noise": None if conditions.max_noise is None else f"{conditions.max_noise:g}",
+    }
+    command = shlex.join(
+        ["advisor", "build", *(word for pair in options.items() if pair[1] for word in map(str, pair))]
+    )
+    notes = [f"read as: {command}{' --used' if conditions.used else ''}"]
+    if wanted.budget_usd is not None and wanted.currency != "USD":
+        notes.append(
+            f"{wanted.budget_usd:,.0f} {wanted.currency} counts as {usd(wanted.budget_usd)}, since prices there have a "
+            "tax of about a fifth inside: write the sum in dollars if you know better"
+        )
+    question = BuildInput(
+        budget=wanted.budget_usd, target_tokens_per_s=wanted.tokens_per_s, conditions=conditions
+    )
+    return question, tuple(notes)
 
 
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:
-    """Return the verdict on a list of parts.
+    """Return the verdict on a list of parts; of a question what to buy that names no part, the answer of the planner.
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
@@ -273,6 +322,10 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     if file is not None and is_list_text(file):
         pasted = str(file)
         file = None
+    wanted = _question_in_words(asked, pasted) if pasted and not texts else None
+    if wanted is not None:
+        wish, told = wanted
+        return _answer_of_plan(wish, shared, told)
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
     if file is None and not texts and not pasted:
         raise AdvisorError(

@@ -152,6 +152,46 @@ def test_next_parts_make_the_machine_faster_for_no_more_than_the_sum() -> None:
 
 
 @pytest.mark.parametrize(
+    "purse",
+    [
+        ". $450 to spend, want to go beyond 14B models",
+        " and $450",
+        " and about $450 to spend",
+        ", $450 left",
+        ". I've got $450 saved up",
+        ". I can spend up to $450 on upgrades",
+        ". I have another $450 to invest",
+        "\n$450 available",
+    ],
+)
+@pytest.mark.parametrize(
+    "wish", ["What first?", "What should I upgrade first?", "Where do I start?", "What's the best upgrade?"]
+)
+@pytest.mark.parametrize("price", ["", " $200, Corsair 4000D"])
+def test_money_to_spend_is_the_price_of_no_part(purse: str, wish: str, price: str) -> None:
+    parts = f"i5-12400F, B660M Pro RS, 16GB DDR4, 550W PSU, RTX 3060 12GB{price}"
+    listing = read(f"{parts}{purse}. {wish}")
+    assert listing.upgrade_usd == 450.0
+    stated = sum(line.unit_price_usd or 0.0 for line in listing.bill if line.price_basis == "user")
+    assert stated == (200.0 if price else 0.0)
+    assert not listing.unknown
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "Ryzen 5 5600 and 2x RTX 3090 $1400",
+        "Ryzen 5 5600, 2x RTX 3090 for $700 and $700",
+        "Ryzen 5 5600, RTX 3090 $1400",
+    ],
+)
+def test_a_price_behind_a_part_stays_its_price(parts: str) -> None:
+    listing = read(f"{parts}. What should I upgrade first?")
+    assert listing.upgrade_usd == 0.0
+    assert listing.total_usd > 0.0
+
+
+@pytest.mark.parametrize(
     ("text", "model", "usd"),
     [
         ("i5-6600K, 32GB DDR4, GTX 1080, 850W Gold", "qwen3-14b", 500.0),

@@ -227,3 +227,60 @@ def test_a_list_without_memory_is_broken_still(tmp_path: Path) -> None:
 def test_cards_that_a_question_speaks_of_are_those_of_the_list(tmp_path: Path) -> None:
     listing = read("RTX 3090, RTX 3060 12GB, Ryzen 5 5600. Would the two cards run a 32B together?", tmp_path)
     assert kinds_of(listing) == [("gpu", 1), ("gpu", 1), ("cpu", 1)]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        " (8 slots, no risers needed)",
+        " (no risers needed)",
+        ", no NVLink bridge required",
+        " (comes without case)",
+        " (without PSU included)",
+        ", cooler not included",
+        " (doesn't need risers)",
+    ],
+)
+@pytest.mark.parametrize(("name", "kind"), [("ASRock X670E Taichi", "board"), ("Fractal Meshify C", "case")])
+def test_a_part_that_a_note_says_is_not_there_decides_no_kind(note: str, name: str, kind: str) -> None:
+    (_, plain), *_ = read_listings(None, price_book(), (), f"Ryzen 9 7950X\nRTX 4090\n{name}")
+    (_, noted), *_ = read_listings(None, price_book(), (), f"Ryzen 9 7950X\nRTX 4090\n{name}{note}")
+    assert [(line.category, line.name) for line in noted.bill if line.category == kind] == [
+        (line.category, line.name) for line in plain.bill if line.category == kind
+    ]
+    assert len(noted.bill) == len(plain.bill)
+    assert not noted.unknown
+
+
+@pytest.mark.parametrize(
+    ("card", "maker"),
+    [
+        ("6x RTX 3070 8GB", "Gigabyte Eagle"),
+        ("2x RTX 4070 Ti Super", "Gigabyte Windforce"),
+        ("RTX 3090", "Zotac Trinity"),
+        ("RTX 3060 12GB", "Asus Dual"),
+    ],
+)
+def test_a_product_line_in_brackets_is_that_of_the_card_before_it(card: str, maker: str) -> None:
+    (_, found), *_ = read_listings(None, price_book(), (), f"{card} ({maker})\nRyzen 5 5600")
+    cards = [line for line in found.bill if line.category == "gpu"]
+    assert len(cards) == 1
+    assert maker.split()[-1].lower() in cards[0].name.lower()
+    assert not found.unknown
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Keep it for LLMs or sell it all and buy one used 3090?",
+        "Should I keep the rig or sell everything and get a 4090?",
+        "Old rig. Run 32B on it, or sell the lot and buy a 5090?",
+    ],
+)
+def test_a_card_for_which_all_would_be_sold_is_no_part_of_the_machine(title: str) -> None:
+    (_, found), *_ = read_listings(
+        None, price_book(), (), f"{title}\nRyzen 5 5600\nB550 Tomahawk\n32GB DDR4\n2x RTX 3070 8GB"
+    )
+    assert found.machine.cards is not None
+    assert {card.accelerator for card in found.machine.cards.cards} == {"rtx-3070"}
+    assert any("names no part of the machine" in note for note in found.notes)
