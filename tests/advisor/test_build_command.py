@@ -375,3 +375,15 @@ def test_a_small_case_and_its_supply_are_kept_before_a_machine_that_is_sold_whol
     asked = f"build --model 32b --have have.txt --budget 2500 --max-gpus 1 --used --top 2 {DAY} --no-input"
     parts = answer(cli, asked)["builds"][0]["parts"]
     assert {part["category"] for part in parts if part["source"] == "you have it"} == {"case", "psu"}
+
+
+@pytest.mark.parametrize("price", ["US $5,299.00 or best offer", "$5,299"])
+@pytest.mark.usefixtures("here")
+def test_the_price_of_a_whole_machine_on_a_line_of_its_own_is_told(cli: Cli, price: str) -> None:
+    Path("lot.txt").write_text(
+        "HP Z8 G4 Workstation | 2x Intel Xeon Gold 6154 | 384GB DDR4-2666 ECC (12x32GB) | 2x Quadro RTX 8000 48GB | "
+        f"2TB NVMe | 1450W PSU\n{price}\n",
+        encoding="utf-8",
+    )
+    told = " ".join(cli(f"advisor build check lot.txt --model 70b --no-better {DAY}").out.split())
+    assert "The list costs $5,299; the catalog has no price for its parts." in told
