@@ -232,10 +232,16 @@ def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | N
     except InputFileError:
         return None
     kind = kind_in(new.what)
-    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or regex("remark.them").fullmatch(
-        old.what
-    ) is not None
+    of_old = LABELS.get(old.what.lower()) or kind_in(old.what)
+    is_them = regex("remark.them").fullmatch(old.what) is not None
+    is_named = of_old == kind or is_them or _is_of_no_record(old.what)
     return Swap(old, new, kind) if kind is not None and is_named else None
+
+
+def _is_of_no_record(name: str) -> bool:
+    """Whether a replaced part has a name with a number that means no kind of part: no record has it, and it is of the
+    kind of the part in its place."""
+    return kind_in(name) is None and names_a_model(name) and re.search(r"\d", name) is not None
 
 
 def _lines_of(text: str, line: TypedLine) -> list[TypedLine]:
@@ -253,7 +259,7 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     """Return the parts of a list after its swaps: the old part leaves by its number, the new one joins."""
     found = list(lines)
     for swap in swaps:
-        if not mentions_in(swap.old.what):  # all parts of that kind
+        if not mentions_in(swap.old.what) and not _is_of_no_record(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
         places = (n for n, line in enumerate(found) if _is_alike(line, swap.old))
         place = next(places, None)

@@ -613,15 +613,15 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
 
 
 SAME_MOUNTS: Final = (
-    ("sTR4", "sTRX4", "sWRX8", "SP3"),
-    ("sTR5", "SP6"),
+    ("sTR4", "sTRX4", "sWRX8", "SP3", "sTR5", "SP6"),
     ("LGA2011", "LGA2011-3", "LGA2066"),
     ("LGA1150", "LGA1151", "LGA1155", "LGA1156", "LGA1200"),
     ("LGA1700", "LGA1851"),
     ("AM4", "AM5"),
 )
-"""Sockets with the same holes for coolers. Source: AMD, thermal design guides of SP3 and SP6; Noctua, mounting
-compatibility of LGA20xx, LGA115x and LGA1200, LGA1700 and LGA1851, AM4 and AM5."""
+"""Sockets with the same holes for coolers. Source: AMD, thermal design guides of SP3 and SP6; ARCTIC, Freezer 4U-M,
+which mounts on SP3, sTR4, sTRX4, sWRX8, SP6 and sTR5 alike (as remembered, unverified); Noctua, mounting compatibility
+of LGA20xx, LGA115x and LGA1200, LGA1700 and LGA1851, AM4 and AM5."""
 
 
 @match_rule(

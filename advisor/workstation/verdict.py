@@ -179,13 +179,25 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
     has_used = any(line.condition == "used" for line in build.parts)
     able = [one for one in found.builds if has_used or not one.is_used] or found.builds
-    fastest = max(able, key=speed_of)
-    if speed_of(fastest) <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
+    is_sure = build.performance is not None and build.performance.decode_tokens_per_s.basis != "assumed"
+    fastest = max(able, key=_sure_speed_of if is_sure else speed_of)
+    gained = _sure_speed_of(fastest) if is_sure else speed_of(fastest)
+    if gained <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
         unpriced = sum(line.unit_price_usd is None for line in listing.bill)
         left_out = f", which leaves out {unpriced} of its lines without a price" if unpriced else ""
         why = f"no parts with a price are faster for the money of the list{left_out}"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)
+
+
+def _sure_speed_of(build: Build) -> float:
+    """Return the speed of a machine over whole requests [tokens/s], as its best run on another engine predicts it if
+    the fastest run is only assumed and that one is not: an assumed figure beats no calibrated one."""
+    run = build.performance
+    if run is None or run.decode_tokens_per_s.basis != "assumed":
+        return speed_of(build)
+    surer = [one for one in run.other_runs if one.output_tokens_per_s.basis != "assumed"]
+    return max((one.request_tokens_per_s for one in surer), default=speed_of(build))
 
 
 def _with_rate_of_kit(build: Build, machine: Assembly, question: Question, market: RentMarket) -> Build:
@@ -344,18 +356,23 @@ def repair(
         return None
     sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
     is_of_place = {check.rule for check in sound.broken} <= {circuit.id}
-    limited = _with_limits(sound, listing, question, book, market)
+    held = _with_limits(sound, listing, question, book, market)
+    others = replace(sound, checks=tuple(one for one in sound.checks if one.rule not in _CAPPED))
+    limited = held if not others.broken else None
     least = _NEARLY_FULL_SPEED * speed_of(build)
-    held = limited.machine.cards if limited is not None and limited.machine is not None else None
-    if limited is not None and held is not None:
-        is_slight = held.power_fraction >= _LEAST_LIMIT_ALONE and speed_of(limited) >= least
-        if is_slight or is_of_place:
-            return limited
+    cards_held = _cards_of_slight_limit(held, least)
+    if limited is not None and (cards_held is not None or is_of_place):
+        return limited
     if is_of_place:
         return None  # another machine draws as much from the wall: the check names what helps
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
+    if cards_held is not None:
+        # The limit costs nothing and mends the rules on power; parts are bought for the other rules alone.
+        mended_held = _under_limit(sound, listing, same, cards_held, book, market, least)
+        if mended_held is not None:
+            return mended_held
     candidates = _candidates_of_mend(same, cards, have, book)
     kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
     tries = (_as_little_as_helps(candidates, sound, have, kept_rules), (candidates, kept_rules))
@@ -381,6 +398,50 @@ def repair(
     if limited is not None and still_held and speed_of(limited) >= _NEARLY_FULL_SPEED * speed_of(mended):
         return limited
     return mended
+
+
+def _cards_of_slight_limit(held: Build | None, least: float) -> Cards | None:
+    """Return the cards of a machine under a power limit if the limit is slight and keeps the `least` speed [tokens/s];
+    None if it does not, or there is no such machine."""
+    cards = held.machine.cards if held is not None and held.machine is not None else None
+    if held is None or cards is None or speed_of(held) < least:
+        return None
+    return cards if cards.power_fraction >= _LEAST_LIMIT_ALONE else None
+
+
+def _under_limit(
+    build: Build,
+    listing: Listing,
+    question: Question,
+    cards: Cards,
+    book: PriceBook,
+    market: RentMarket,
+    least: float,
+) -> Build | None:
+    """Return the machine of a list with its cards under a power limit, and with parts in the place of those that break
+    other rules than those on power; None if a supply is among these parts, which carries the cards without a limit, or
+    if none mend the list at the `least` speed [tokens/s]."""
+    if question.have is None:
+        return None
+    have = replace(question.have, cards=cards)
+    limits = replace(question.limits, power_points=(cards.power_fraction,))
+    question = replace(question, limits=limits, have=have)
+    checks = tuple(replace(one, passed=True) if one.rule in _CAPPED else one for one in build.checks)
+    mended = replace(build, checks=checks)
+    rules = tuple(rules_of(question))
+    candidates = _candidates_of_mend(question, cards, have, book)
+    broken = {check.rule for check in mended.broken}
+    if any("supplies" in places for rule, places in _places_of(rules) if rule.id in broken):
+        return None
+    kept, judged = _as_little_as_helps(candidates, mended, have, rules)
+    if not kept["cards"]:
+        return None
+    solution = cheapest_for(Program(kept, judged, question.setting), math.inf, least)
+    if solution is None:
+        return None
+    machine = solution.machine
+    whole = build_of(machine_name(machine), machine, question, book, market, gap=solution.gap)
+    return _without_unnamed(whole, listing)
 
 
 def _candidates_of_mend(
@@ -416,11 +477,11 @@ def _caps_w(build: Build, cards: Cards) -> list[float]:
 def _with_limits(
     build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
 ) -> Build | None:
-    """Return the machine of a list with its cards held to the power under which it keeps every rule; None if another
-    rule than those on power is broken, or no driver accepts so low a limit."""
+    """Return the machine of a list with its cards held to the power under which it keeps every rule on power; None if
+    it breaks none of them, or no driver accepts so low a limit."""
     cards = listing.machine.cards
     broken = [check for check in build.broken if check.rule in _CAPPED]
-    if cards is None or len(broken) < len(build.broken):
+    if cards is None:
         return None
     caps = _caps_w(replace(build, checks=tuple(broken)), cards)
     if not caps or not all(caps):
@@ -439,10 +500,7 @@ def _as_little_as_helps(
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
     """Return candidates that replace only parts of broken rules, of rules on sums those that give; and the rules on
     these, with those that the list keeps: what it leaves open about parts that stay is as open afterwards."""
-    rules = [
-        (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
-        for rule in planned
-    ]
+    rules = _places_of(planned)
     broken = {check.rule for check in build.broken}
     touched = [places for rule, places in rules if rule.id in broken]
     free = set().union(*touched) - {"cards"}
@@ -455,6 +513,14 @@ def _as_little_as_helps(
     }
     judged = broken | {check.rule for check in build.checks if check.passed}
     return kept, tuple(rule for rule, places in rules if rule.id in judged or free & places)
+
+
+def _places_of(rules: Sequence[Rule]) -> list[tuple[Rule, set[str]]]:
+    """Return rules with the places whose parts decide each: of rules on sums, those that give."""
+    return [
+        (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
+        for rule in rules
+    ]
 
 
 _LEAST_LIMIT_ALONE: Final = 0.8
@@ -579,6 +645,8 @@ def claim_checks(listing: Listing) -> list[Check]:
     return found
 
 
+_TRAY: Final = re.compile(r"\b(?:tray|oem|wof|(?:without|no|w/o)\s+(?:a\s+)?cooler)\b", re.IGNORECASE)
+"""Words in the line of a CPU that comes without the cooler of its retail box."""
 _BOXED: Final = re.compile(r"\b(?:boxed|wraith|(?:box|stock)\s+cooler)\b", re.IGNORECASE)
 MOST_BOXED_W: Final = 95.0
 """Power of a CPU up to which makers sell it in a box with a cooler [W]: AMD adds Wraith coolers to desktop CPUs of 65 W
@@ -594,11 +662,19 @@ def missing_places(listing: Listing) -> list[str]:
     board = listing.machine.board
     if board is not None and SERVER in board.flags:
         listed |= {"case", "cooler", "psu"} | ({"cpu"} if listing.machine.cpu is not None else set())
-    cpu = listing.machine.cpu
-    is_boxed = any(_BOXED.search(line.text) for line in listing.lines)
-    if is_boxed and cpu is not None and cpu.power_w <= MOST_BOXED_W:
+    if _has_boxed_cooler(listing):
         listed.add("cooler")
     return [place for place in PLACES if categories.get(place, place) not in listed]
+
+
+def _has_boxed_cooler(listing: Listing) -> bool:
+    """Whether the CPU of a list comes with a cooler in its box: as the list says, or as its maker sells it."""
+    cpu = listing.machine.cpu
+    of_cpu = (line for line, part in zip(listing.lines, listing.bill, strict=True) if part.category == "cpu")
+    if cpu is None or any(_TRAY.search(line.text) for line in of_cpu):
+        return False
+    is_called_boxed = any(_BOXED.search(line.text) for line in listing.lines)
+    return cpu.has_boxed_cooler or (is_called_boxed and cpu.power_w <= MOST_BOXED_W)
 
 
 def missing_checks(listing: Listing) -> list[Check]:
@@ -619,6 +695,8 @@ def missing_checks(listing: Listing) -> list[Check]:
     severity: Severity = "hard" if is_whole and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
     why = f"the list lacks {names}" if missing else "every kind of part is listed"
+    if "cooler" not in listed and _has_boxed_cooler(listing):
+        why += "; the CPU's retail box holds its cooler, a tray version needs one"
     remedy = "write what the unknown lines are" if is_unknown else "add what is missing"
     remedy = "add what no program sees" if is_printed else remedy
     found = Finding(len(PLACES) - len(missing), len(PLACES), not missing, why, remedy, is_unknown)

@@ -106,6 +106,8 @@ class CpuSeries(Record):
     """Whether boards for these CPUs map the whole memory of a card."""
     without_graphics: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
     """Patterns of the names of the series' CPUs that have no graphics unit; none where their boards may have one."""
+    with_cooler: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
+    """Patterns of the names of the series' CPUs whose retail box holds a cooler."""
     source: str = ""
     numbers: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
     """Patterns of the model numbers of the series, by which a CPU that no record holds is known."""
@@ -137,7 +139,14 @@ class Cpu(Part):
     @property
     def lacks_graphics(self) -> bool:
         """Whether the CPU is known to have no graphics unit."""
-        patterns = self.series.without_graphics
+        return self._is_named_by(self.series.without_graphics)
+
+    @property
+    def has_boxed_cooler(self) -> bool:
+        """Whether the retail box of the CPU holds a cooler; a tray version comes without one."""
+        return self._is_named_by(self.series.with_cooler)
+
+    def _is_named_by(self, patterns: tuple[str, ...]) -> bool:
         return any(re.search(pattern, self.name, re.IGNORECASE) for pattern in patterns)
 
 

@@ -392,3 +392,15 @@ def test_a_question_in_words_is_answered_as_its_options_are(cli: Cli, words: str
     typed = answer(cli, f"build --model gemma-3-27b {options} {DAY} --no-input")
     assert [one["name"] for one in told["builds"]][:2] == [one["name"] for one in typed["builds"]][:2]
     assert told["inputs"] == typed["inputs"]
+
+
+@pytest.mark.parametrize("price", ["US $5,299.00 or best offer", "$5,299"])
+@pytest.mark.usefixtures("here")
+def test_the_price_of_a_whole_machine_on_a_line_of_its_own_is_told(cli: Cli, price: str) -> None:
+    Path("lot.txt").write_text(
+        "HP Z8 G4 Workstation | 2x Intel Xeon Gold 6154 | 384GB DDR4-2666 ECC (12x32GB) | 2x Quadro RTX 8000 48GB | "
+        f"2TB NVMe | 1450W PSU\n{price}\n",
+        encoding="utf-8",
+    )
+    told = " ".join(cli(f"advisor build check lot.txt --model 70b --no-better {DAY}").out.split())
+    assert "The list costs $5,299; the catalog has no price for its parts." in told

@@ -540,6 +540,8 @@ def _price_words(verdict: Verdict, listing: Listing) -> str:
     unpriced = sum(line.unit_price_usd is None for line in lines)
     if all(line.is_owned for line in listing.lines):
         return "The list names what its owner has: nothing is bought."
+    if not verdict.catalog_total_usd and verdict.build.total_usd:
+        return f"The list costs {usd(verdict.build.total_usd)}; the catalog has no price for its parts."
     if not verdict.catalog_total_usd:
         return "No part of the list has a price, in the list or in the catalog."
     left_out = f", without {unpriced} of {len(lines)} lines that have no price" if unpriced else ""

@@ -50,6 +50,25 @@ def test_a_swap_is_judged_after_it(words: str, after: tuple[str, ...], tmp_path:
     assert any("in place of" in note for note in listing.notes)
 
 
+@pytest.mark.parametrize("old", ["Quadro M4000", "FirePro W7100", "Matrox G200", "RTX 2070"])
+@pytest.mark.parametrize(
+    ("new", "usd"),
+    [
+        ("an EVGA RTX 3090 Ti FTW3 Ultra ($700 used)", 700.0),
+        ("an MSI RTX 4060 Ti 16GB Gaming X ($430)", 430.0),
+        ("a used RTX 3090 at $800", 800.0),
+    ],
+)
+def test_a_replaced_card_leaves_the_list_whether_a_record_has_it_or_not(
+    old: str, new: str, usd: float, tmp_path: Path
+) -> None:
+    listing = read(f"{REST} - $400\nReplacing the {old} with {new}.\nHow fast is qwen3-32b?", tmp_path)
+    assert len(accelerators_of(listing)) == 1
+    assert not listing.unknown
+    assert [line.unit_price_usd for line in listing.bill if line.category == "gpu"] == [usd]
+    assert listing.total_usd == 400.0 + usd
+
+
 @pytest.mark.parametrize("remark", ["(all 3090)", "- all 3090s", "(both are 3090)"])
 def test_a_name_that_all_cards_share_is_that_of_each(remark: str, tmp_path: Path) -> None:
     listing = read(f"2x Founders Edition + 1x Zotac Trinity {remark}\nRyzen 9 5950X\n", tmp_path)

@@ -276,9 +276,29 @@ def test_an_unknown_board_is_judged_by_the_worst_known_of_its_socket(cpu: str, n
 
 
 @pytest.mark.parametrize(
-    ("cpu", "is_missing"), [("Ryzen 7 7700, boxed", False), ("Ryzen 9 9950X, boxed", True)]
+    ("cpu", "is_missing"),
+    [
+        ("Ryzen 7 7700, boxed", False),
+        ("Ryzen 9 9950X, boxed", True),
+        ("Ryzen 7 7700", False),
+        ("Ryzen 7 7700 tray", True),
+        ("Ryzen 7 7700X", True),
+        ("Ryzen 5 9600", False),
+        ("Ryzen 5 5600X", False),
+        ("Ryzen 7 5700X", True),
+        ("Ryzen 7 5700X3D", True),
+        ("Ryzen 9 9900X", True),
+        ("i5-12400F", False),
+        ("i7-14700", False),
+        ("i7-14700K", True),
+        ("i7-14700KF", True),
+        ("i5-13500 OEM", True),
+        ("Core Ultra 7 265", False),
+        ("Core Ultra 7 265K", True),
+        ("Threadripper 7960X", True),
+    ],
 )
-def test_a_small_cpu_in_a_box_has_its_cooler(cpu: str, is_missing: bool, tmp_path: Path) -> None:
+def test_a_cpu_that_is_sold_with_a_cooler_has_one(cpu: str, is_missing: bool, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text(f"{cpu}\nB650 Eagle AX\n2x32GB DDR5\nRTX 3090\n850W gold\n")
     found = read_listing(tmp_path / "list.txt", price_book())
     assert ("cooler" in missing_places(found)) == is_missing
@@ -412,6 +432,61 @@ def test_a_mend_is_a_limit_or_one_part_before_it_is_another_machine(text: str, b
     assert mended is not None
     assert {line.category for line in mended.parts if line.unit_price_usd} == bought
     assert bought or "held to" in mended.note
+
+
+@pytest.mark.parametrize(
+    ("other", "rule"),
+    [
+        ({"cooler": "Noctua NH-D15"}, "cooler-socket"),
+        ({"cooler": "Noctua NH-D15", "case": "Fractal Define 7 XL"}, "cooler-socket"),
+        ({"ram": "4x 32GB DDR5-6000 UDIMM", "cooler": "ARCTIC Freezer 4U-M"}, "memory-kind"),
+    ],
+)
+def test_a_slight_limit_costs_nothing_beside_another_broken_rule(other: dict[str, str], rule: str) -> None:
+    parts_of_list = {
+        "gpu": "4x ASRock Radeon AI PRO R9700 Creator 32GB",
+        "cpu": "Threadripper 9960X",
+        "board": "ASUS Pro WS TRX50-SAGE WIFI",
+        "ram": "4x 32GB DDR5-6400 ECC RDIMM",
+        "psu": "Seasonic PRIME PX-1600 ATX 3.1",
+        "case": "Phanteks Enthoo Pro II Server Edition",
+        "storage": "Samsung 9100 Pro 4TB",
+        **other,
+    }
+    setting = Setting(circuit=Circuit(120.0, 20.0))
+    question = Question(MachineLoad(models.get("gpt-oss-120b").record), setting=setting)
+    found = read_listing(None, price_book(), [f"{kind}: {name}" for kind, name in parts_of_list.items()])
+    verdict = judge_listing(found, question, price_book(), better=True)
+    assert {check.rule for check in verdict.broken} == {"psu-headroom", rule}
+    mended = verdict.repaired
+    assert mended is not None
+    assert {line.category for line in mended.parts if line.unit_price_usd} == {next(iter(other))}
+    assert "held to" in mended.note
+
+
+@pytest.mark.parametrize(
+    ("card", "model"),
+    [("RTX 5070 Ti", "mistral-small-24b"), ("RTX 3090", "qwen3-32b"), ("RTX 5060 Ti 16GB", "qwen3-14b")],
+)
+def test_an_assumed_speed_beats_no_surer_one(card: str, model: str) -> None:
+    lines = [
+        card,
+        "Ryzen 7 7700",
+        "MSI B650 GAMING PLUS WIFI",
+        "2x16GB DDR5-6000",
+        "Corsair RM850e",
+        "Pop Air",
+    ]
+    question = Question(MachineLoad(models.get(model).record))
+    verdict = judge_listing(read_listing(None, price_book(), lines), question, price_book(), better=True)
+    listed = verdict.build.performance
+    better = verdict.better.performance if verdict.better is not None else None
+    if listed is None or better is None or listed.decode_tokens_per_s.basis == "assumed":
+        return
+    runs = [better.run, *better.other_runs]
+    surer = [one.request_tokens_per_s for one in runs if one.output_tokens_per_s.basis != "assumed"]
+    least = 0.8 if verdict.broken else 1.0
+    assert max(surer, default=better.run.request_tokens_per_s) > least * listed.run.request_tokens_per_s
 
 
 def test_a_circuit_of_the_question_is_mended_by_a_limit() -> None:
