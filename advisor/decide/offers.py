@@ -77,7 +77,7 @@ def pareto_placements(
     ways: Iterable[Placement], as_of: datetime.date, extras: Sequence[ExtraItem] = ()
 ) -> tuple[Placement, ...]:
     """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
-    least and largest order. `extras` are the items beside machines of which an amount is used."""
+    least and largest order. `extras` are storage and egress, if an amount of them is used."""
     kept = list[tuple[float, Placement]]()
     priced = [(way.usd_per_unit_hour * price_spread_of(way.price, as_of).mean_factor, way) for way in ways]
     for usd, way in sorted(priced, key=lambda each: each[0]):

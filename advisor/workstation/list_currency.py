@@ -37,13 +37,13 @@ def write_currency(text: str, currency: str) -> str:
         )
     are_amounts = len(_bare(text)) >= _LEAST_AMOUNTS
 
-    def priced(found: re.Match[str]) -> str:
+    def add_currency(found: re.Match[str]) -> str:
         # One number behind a space alone may be that of a model; a row whose amount bears a sign has its price.
         is_told = bool(found["sign"].strip()) or are_amounts
         has_price = regex("line.foreign_price").search(found.group()) is not None
         return _with_currency(found, currency) if is_told and not has_price else found.group()
 
-    return regex("line.bare_last").sub(priced, text)
+    return regex("line.bare_last").sub(add_currency, text)
 
 
 def assumption(text: str) -> str:

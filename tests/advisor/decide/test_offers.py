@@ -144,7 +144,7 @@ def test_an_unknown_provider_is_an_error_with_near_misses() -> None:
 
 
 def test_prices_of_storage_and_egress_tell_offers_apart_only_where_some_is_used() -> None:
-    """Providers whose prices beside machines differ: without an amount the cheaper machine is the better way."""
+    """Providers whose prices of storage differ: without an amount the cheaper machine is the better way."""
     ways = placements(1, [price(1, 2.5, "runpod"), price(1, 2.4, "hyperstack")], H100)
     (cheaper,) = pareto_placements(ways, DAY)
     assert cheaper.price.provider == "hyperstack"
