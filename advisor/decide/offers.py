@@ -95,8 +95,11 @@ def pareto_placements(
 
 
 def _is_like(price: Price, other: Price, extras: Sequence[ExtraItem]) -> bool:
-    """Whether what is paid besides machines is the same: the items that are used at the same prices."""
-    return all(extra_tiers(price, item) == extra_tiers(other, item) for item in extras)
+    """Whether what is paid besides machines is the same: storage and egress as the offers state them, and what is used
+    of them at the same prices."""
+    names = ("storage_usd_per_gb_hour", "egress_usd_per_gb")
+    is_stated_alike = all(getattr(price, name) == getattr(other, name) for name in names)
+    return is_stated_alike and all(extra_tiers(price, item) == extra_tiers(other, item) for item in extras)
 
 
 def offers_by_accelerator(
