@@ -5,9 +5,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, get_args
 
-from advisor.ask.inputs import given_options, given_value, parameters_of
+from advisor.ask.inputs import choices_of, given_options, given_value, parameters_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import choice_of
 
@@ -166,9 +166,7 @@ def _takers_of(value: object, asked: Any, known: Mapping[str, Acts]) -> list[str
         return []
     found = []
     for each in parameters_of(type(asked)):
-        kinds = get_args(each.annotation)[:1]
-        kinds = (*kinds, *get_args(kinds[0])) if kinds else ()
-        choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+        choices = choices_of(each.annotation)
         word = choice_of(value, choices)
         acts_here = each.name in known and asked.workload in known[each.name].work
         if acts_here and word in choices:

@@ -221,7 +221,7 @@ def usual_engine(model: str, gpu: str, precision: str | None, version: str = "")
         runs = accelerator.engines
         return (USUAL_ENGINE if USUAL_ENGINE in runs or not runs else runs[0]), ""
     if is_served(USUAL_ENGINE):
-        return found, f"engine {found}, which most run on {accelerator.id}: --engine says another"
+        return found, f"engine {found}, the usual one on {accelerator.id}: --engine says another"
     usual = engines.by_id(USUAL_ENGINE).name
     return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
 

@@ -7,7 +7,7 @@ is a group of options, whole or, as `Annotated[Group, only("name", ...)]`, in pa
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
 
@@ -93,6 +93,13 @@ def given_value(inputs: Any, name: str) -> Any:
         if is_dataclass(value) and (inner := given_value(value, name)) is not None:
             return inner
     return None
+
+
+def choices_of(annotation: Any) -> tuple[str, ...]:
+    """Return the words that an option of this type takes, alone or in a list; empty if it takes others."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next(filter(None, map(choices_of, get_args(annotation))), ())
 
 
 def option_name(parameter: inspect.Parameter) -> str:

@@ -5,10 +5,11 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
+from advisor.ask.inputs import choices_of
 from advisor.ask.measures import parse_count, parse_usd, without_groups
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
@@ -163,18 +164,10 @@ def _refuse_repeated(typed: Sequence[Any]) -> None:
 def _convert_what_is_given(command: Any) -> None:
     """Leave defaults as they are: Typer makes a converter for each option, which takes a millisecond."""
     for option in command.params:
-        if choices := _choices_of(option.type_descriptor.annotation):
+        if choices := choices_of(option.type_descriptor.annotation):
             option.process_value = _spelled_otherwise(option.process_value, choices)
         if option.nargs == 1 and not (option.multiple or option.required or option.callback):
             option.process_value = _given_alone(option)
-
-
-def _choices_of(annotation: Any) -> tuple[str, ...]:
-    """Return the words that an option takes, alone or in a list; empty if it takes others."""
-    for kind in (annotation, *get_args(annotation)):
-        if get_origin(kind) is Literal:
-            return get_args(kind)
-    return ()
 
 
 def _spelled_otherwise(read: Callable[[Any, Any], Any], choices: Sequence[str]) -> Callable[[Any, Any], Any]:

@@ -8,7 +8,8 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import KILO
 from advisor.workstation.asked import models_in
-from advisor.workstation.foreign_words import regex, word_table
+from advisor.workstation.foreign_words import regex
+from advisor.workstation.list_currency import code_of
 from advisor.workstation.mentions import mentions_in
 
 QUIET_DB: Final = 40.0
@@ -73,6 +74,5 @@ def _amount(found: re.Match[str]) -> float:
 def _currency(found: re.Match[str]) -> str:
     """Return the currency of a sum; US dollars where it names none."""
     sign = (found["ahead"] or found["behind"] or "$").strip().lower()
-    named = (code for code, signs in word_table("currency_signs").items() if sign in signs)
     is_dollars = re.fullmatch(r"(?:us)?\$|(?:us[- ]?)?dollars?|bucks|usd", sign) is not None
-    return "USD" if is_dollars else next(named, sign.upper())
+    return "USD" if is_dollars else code_of(sign)
