@@ -11,7 +11,7 @@ y_i = exp(s_i − s_Q) · (c_i · (exp(s_Q) · state) + Σ_j≤i (c_i · b_j) ·
 
 So the tokens that enter the state, e, also make the results, the scores c · bᵀ are the same for all heads, and no
 decay is computed for a pair of tokens. Where a chunk leaves less of a state than bf16 can hold, and in fp16, pairs of
-tokens have decays, as in `ssd`, for a quarter more time.
+tokens have decays, as in `ssd`, for a fifth more time.
 
 One warp copies a chunk of x, b, c, scores and factors into a ring of shared memory, one computes the powers that all
 threads need of it, and one copies results to memory. Two groups of four warps take one head each and share b, c and

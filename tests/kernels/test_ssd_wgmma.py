@@ -61,9 +61,11 @@ def test_segments_start_with_all_that_shows_of_the_tokens_before(factor, segment
 
 
 def test_a_first_pass_begins_with_the_first_chunk_that_the_end_of_its_segment_remembers(device):
-    """What is decayed by 64 powers of 2 is forgotten; a kernel of plain Triton says so, so it runs everywhere."""
+    """A chunk is forgotten after a decay of 64 powers of 2. A kernel of plain Triton finds it, so this runs everywhere."""
     per_chunk = torch.tensor([-1.0, -20.0, -32.0, -100.0], device=device)  # 1 sequence of 4 heads
-    num_chunks, segments, segment_chunks = 17, 3, 5  # the last segment, of two chunks, has no first pass
+    num_chunks = 17
+    segments = 3  # and a last one, of two chunks, which has no first pass
+    segment_chunks = 5
     factors = torch.randn((4 * num_chunks, 2, 64), device=device)
     factors[:, 0, -1] = per_chunk.repeat_interleave(num_chunks)
     decays, begins = ssd_wgmma._decays(
