@@ -61,7 +61,7 @@ def test_segments_start_with_all_that_shows_of_the_tokens_before(factor, segment
 
 
 def test_a_first_pass_begins_with_the_first_chunk_that_the_end_of_its_segment_remembers(device):
-    """A chunk is forgotten after a decay of 64 powers of 2. A kernel of plain Triton finds it, so this runs everywhere."""
+    """A decay of 64 powers of 2 is forgotten. A kernel of plain Triton finds where, so this runs everywhere."""
     per_chunk = torch.tensor([-1.0, -20.0, -32.0, -100.0], device=device)  # 1 sequence of 4 heads
     num_chunks = 17
     segments = 3  # and a last one, of two chunks, which has no first pass
