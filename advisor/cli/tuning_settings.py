@@ -57,6 +57,8 @@ _LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
 _STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
 _SEVERAL_RANKS: Final = "_distributed"
 """End of the names of torchtune's recipes whose ranks divide the states. Source: torchtune 0.6.1, recipes."""
+_OF_DEEPSPEED_ALONE: Final = ("1", "2")
+"""Stages of DeepSpeed that the family of adapters has no plan of."""
 _OFFLOADS: Final = "offload"
 """Part of the names of DeepSpeed's configurations that keep states in host memory: ds_z3_offload_config.json."""
 _OF_SHARDING: Final = re.compile(r"deepspeed|fsdp|config_file|accelerate", re.IGNORECASE)
@@ -420,7 +422,7 @@ def _notes_on_files(settings: Settings) -> Iterator[str]:
         if not names_file or not _OF_SHARDING.search(name):
             continue
         is_there = is_file(value)
-        if name == "deepspeed" and (stage := _deepspeed_stage(settings)) is not None:
+        if value == _deepspeed_file(settings) and (stage := _deepspeed_stage(settings)) is not None:
             if not is_there:
                 unread = "" if _OFFLOADS in value else ": what it offloads is not read (--offload-optimizer)"
                 yield f"{name} {value} is not there; its name says the stage, zero{stage}{unread}"
@@ -580,7 +582,8 @@ def _model(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> s
 
 def _framework(tuner: Tuner, settings: Settings, method: str) -> str:
     """Return the framework that prices a plan: the one of the settings where it is a family's own, else the family."""
-    if _deepspeed_stage(settings) is not None and method == "full":
+    stage = _deepspeed_stage(settings)
+    if stage is not None and (method == "full" or stage in _OF_DEEPSPEED_ALONE):
         return "deepspeed"
     family = "peft" if method != "full" and "peft" in tuner.families else "fsdp"
     is_own = tuner.id != _PYTHON and tuner.families[0] == family
@@ -630,12 +633,16 @@ def _deepspeed_stage(settings: Settings) -> str | None:
 
 
 def _deepspeed_file(settings: Settings) -> str | None:
-    """Return the file of DeepSpeed's configuration that settings name; None without one."""
-    names = ("deepspeed", "deepspeed_config", "deepspeed_config_file")
-    named = next(
-        (value for key, value in settings.items() if key.rpartition(".")[2] in names and value), None
-    )
-    return named[:4096] if isinstance(named, str) else None
+    """Return the file of DeepSpeed's configuration that settings name, or that of accelerate whose name alone tells its
+    stage; None without one."""
+    named = {key.rpartition(".")[2]: value for key, value in settings.items() if isinstance(value, str)}
+    for name in ("deepspeed", "deepspeed_config", "deepspeed_config_file"):
+        if named.get(name):
+            return named[name][:4096]
+    for name in ("config_file", "accelerate_config"):
+        if (launched := named.get(name)) and not is_file(launched) and _STAGE.search(launched):
+            return launched[:4096]
+    return None
 
 
 def _states(tuner: Tuner, settings: Settings, gpus: int) -> States:

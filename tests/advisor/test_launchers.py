@@ -191,3 +191,19 @@ def test_a_script_without_a_trainer_is_refused_as_what_it_is(tmp_path: Path) -> 
 def test_sums_of_a_script_are_those_of_a_shell() -> None:
     text = "A=4; B=$((A * 2 + 10 / 4))\necho $B $((B % 7)) $((A / 0))\n"
     assert script_of(text).splitlines()[-1].split() == ["echo", "10", "3", "$((A", "/", "0))"]
+
+
+def test_a_file_that_is_not_there_says_its_stage_by_its_name() -> None:
+    for named in (
+        "--config_file examples/accelerate_configs/deepspeed_zero%d.yaml",
+        "--accelerate_config zero%d",
+    ):
+        for stage in (1, 2, 3):
+            command = f"accelerate launch {named % stage} --num_processes 8 {TRAINERS['TRL']}"
+            assert understand(command)["--sharding"] == f"zero{stage}"
+
+
+def test_adapters_under_the_first_stages_are_those_of_deepspeed() -> None:
+    command = "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen2.5-7B --tuner_type lora --max_length 2048 --deepspeed %s"
+    assert understand(command % "zero2")["--framework"] == "deepspeed"
+    assert understand(command % "zero3")["--framework"] != "deepspeed"
