@@ -69,10 +69,7 @@ Tried and not taken: the median of up to 16 draws of a closed loop's lengths (21
 in blind round 1); outputs of conversations from an exponential distribution, or of at most 1,000 tokens (throughput of
 44 open loops on R9700s 7.8 to 4.5 and 5.6 %, but of 93 runs of GPUStack 17 and 21 % to 19 and 26, and to 24 and 34).
 vLLM's tokenizer for TensorRT-LLM too, 2.5 µs a token: gpt-oss-120b on B200s, which led to it, 13.8 to 7.2 %, but on
-H200s 7.9 to 10.5, Llama-3.1-70B on B200s 8.1 to 11.3, NIM's 7.3 to 9.4. Servers that take requests in one after the
-other, 2.5 ms each within the wait that they have: vLLM, with its tokenizer, 12.7 to 12.4 % (Gaudi 3 from 23.6 to 13.0),
-SGLang 20.1 to 19.4, TensorRT-LLM 17.5 to 17.0, in the core 20.3 to 19.9 and in blind round 1 13.3 as before; with a
-tokenizer of TensorRT-LLM in turn too 19.3 and 13.7.
+H200s 7.9 to 10.5, Llama-3.1-70B on B200s 8.1 to 11.3, NIM's 7.3 to 9.4.
 """
 
 
