@@ -20,6 +20,7 @@ from advisor.cli.engine_words import (
     own_option,
     own_value,
     places_of_lone_words,
+    plain_integer,
 )
 from advisor.cli.pasted_speculation import PastedSpeculation
 
@@ -63,7 +64,13 @@ _OWN_ALONE: Final = "--gpu"
 _SEARCH: Final = "--use-case"
 """Option of the command that searches for a layout itself."""
 _DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
+_CACHE: Final = "--kv-precision"
 _OFF: Final = ("false", "0", "no", "off")
+_LEFT_TO_THE_ENGINE: Final = ("auto", "-1")
+"""Values of numbers that leave the choice to the engine. Source: vLLM, human_readable_int_or_auto; server arguments of
+SGLang and llama.cpp."""
+_NAMES_A_CHOICE: Final = (_CACHE, "--gpu-layers")
+"""Options of this program with values of their own for what the engine chooses: the usual cache, and all layers."""
 """Values of variables and settings that leave a flag off."""
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
@@ -195,7 +202,6 @@ def _with_own_in_front(start: _Start, known: Collection[str], flags: Collection[
 _KEYS: Final = "kv-cache-keys"
 _VALUES: Final = "kv-cache-values"
 _ATTENTION: Final = "flash-attn"
-_CACHE: Final = "--kv-precision"
 _USUAL_HALF: Final = "fp16"
 """Format of keys, and of values, that llama.cpp keeps unless told otherwise."""
 _SPECULATIVE: Final = "--speculative"
@@ -250,7 +256,9 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
         is_told = is_told and not (own in _DEGREES and _SEARCH in known)
-        if own == _PLACES and "=" in translated and "=" in found.said.get(own, ""):
+        if is_told and own not in _NAMES_A_CHOICE and translated.lower() in _LEFT_TO_THE_ENGINE:
+            found.left.append(f"{typed} {value}")
+        elif own == _PLACES and "=" in translated and "=" in found.said.get(own, ""):
             found.said[own] += f",{translated}"
         elif is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
@@ -342,7 +350,7 @@ def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]
         return "--max-num-seqs", value
     own = next((each for each in (f"--{name}", f"-{name}") if own_option(each, known) in known), f"--{name}")
     own = own_option(own, known)
-    translated = own_value(own, value)
+    translated = own_value(own, plain_integer(f"--{name}", value))
     if own == "--swap-space" and translated.isdigit():
         translated += "GiB"  # vLLM counts it in GiB
     return own, translated
@@ -558,7 +566,7 @@ def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:
         long = start.program.words.get(kebab(name), "")
         takes = options.get(name, options.get(name.replace("-", "_").replace("__", "--", 1)))
         takes = options.get(f"--{long}", takes) if takes is None else takes
-        if not equals and takes is not False and words and not words[0].startswith("-"):
+        if not equals and takes is not False and words and not is_option(words[0]):
             value = words.pop(0)
         yield name, value or None
 
