@@ -232,7 +232,7 @@ class _Source:
                 is_known = all(isinstance(text, str | int | float) for text in texts)
                 return "".join(map(str, texts)) if is_known else _UNKNOWN
             case ast.BinOp(left, sign, right):
-                return _joined(sign, self.value_of(left), self.value_of(right))
+                return _compute(sign, self.value_of(left), self.value_of(right))
             case ast.UnaryOp(ast.USub(), operand):
                 value = self.value_of(operand)
                 return -value if isinstance(value, int | float) else _UNKNOWN
@@ -294,7 +294,7 @@ _LARGEST_POWER: Final = 64
 """Largest exponent or shift that a size is written with; more could make a number that fills the memory."""
 
 
-def _joined(sign: ast.operator, left: Any, right: Any) -> Any:
+def _compute(sign: ast.operator, left: Any, right: Any) -> Any:
     """Return the sum of two lists or texts, or what a sign of arithmetic makes of two numbers; `_UNKNOWN` else."""
     are_joined = isinstance(sign, ast.Add) and isinstance(left, list | str) and type(left) is type(right)
     are_numbers = all(isinstance(side, int | float) for side in (left, right))
