@@ -48,10 +48,10 @@ _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.p
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
 _PLACE: Final = re.compile(
-    r"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(.{2,40})|\b[Oo]n\s+(.{2,40})|^GPU \d+: (.{2,40})"
-    r"|(\d{1,4}\s*[x×]\s*.{2,40})"
+    r"(?P<labelled>(?:\b(?:GPUs?|[Hh]ardware|[Dd]evice|[Mm]achine|[Aa]ccelerators?)|_GPU)(?:_TYPE|_NAME)?[*` ]*[=:]\s*(.{2,40})"
+    r"|^GPU \d+: (.{2,40})|(\d{1,4}\s*[x×]\s*.{2,40}))|\b[Oo]n\s+(.{2,40})"
 )
-"""Places in which people name the accelerators of a result: GPU: A100 80GB, on 8 H200, 2x H100."""
+"""Places in which people name the accelerators of a result: GPU: A100 80GB, Hardware: H20, on 8 H200, 2x H100."""
 _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -263,8 +263,14 @@ def _boards(text: str) -> tuple[str | None, int | None]:
     """Return the one accelerator that a text names with its number, as a setting or as a place, and that number; else
     the name of one that the catalog does not have."""
     lines = [line for line in text.splitlines() if len(line) <= _LONGEST_LINE]
-    places = (" ".join(found) for line in lines for found in _PLACE.findall(line))
-    told = {one for place in places for one in boards_in(place)}
+    places = [found for line in lines for found in _PLACE.finditer(line)]
+    told = {
+        one
+        for found in places
+        for one in boards_in(
+            next(filter(None, found.groups()[1:])), counts_short_names=bool(found["labelled"])
+        )
+    }
     named = told or {one for line in _lines_of_people(text) for one in boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}

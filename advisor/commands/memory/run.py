@@ -115,7 +115,7 @@ def _fitting_cache(asked: MemoryInput, layout: LayoutOptions, deployment: Deploy
     widths = {name: cached_value_bytes(name) for name in deployment.engine.kv_dtypes}
     smaller = [name for name, width in widths.items() if width < cached_value_bytes(deployment.kv_dtype)]
     for name in sorted(smaller, key=lambda name: -widths[name]):
-        if _served_in(asked, replace(layout, kv_precision=name), tokens) is not None:
+        if _fitting_deployment(asked, replace(layout, kv_precision=name), tokens) is not None:
             return name
     return ""
 
@@ -125,7 +125,7 @@ def _fitting_format(asked: MemoryInput, layout: LayoutOptions, engine: Engine, t
     same engine computes with kernels of its own the one with most bits, else of all."""
     other = ""
     for format_ in _FEWER_BITS:
-        smaller = _served_in(asked, replace(layout, precision=format_), tokens)
+        smaller = _fitting_deployment(asked, replace(layout, precision=format_), tokens)
         if smaller is None:
             continue
         served = support(engine.id, smaller.accelerator.architecture, format_)
@@ -135,7 +135,7 @@ def _fitting_format(asked: MemoryInput, layout: LayoutOptions, engine: Engine, t
     return other
 
 
-def _served_in(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> Deployment | None:
+def _fitting_deployment(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> Deployment | None:
     """Return the deployment in other formats; None if there is none or its sequences do not fit."""
     try:
         found, _ = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
