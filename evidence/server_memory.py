@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog import engines, models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, cached_value_bytes
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
@@ -320,6 +320,9 @@ def _causes(figures: list[MemoryFigure], deployment: Deployment, *, is_tp_known:
         found.append(
             f"the cache differs{but}: memory fraction (--gpu-memory-utilization), other processes, graphs or workspaces"
         )
+        if board is None and (others := accelerators.other_memories(deployment.accelerator)):
+            options = " or ".join(f"--gpu {other}" for other in others)
+            found.append(f"{deployment.accelerator.id} is also sold with another memory: {options}")
     return tuple(found)
 
 
