@@ -24,7 +24,7 @@ from advisor.simulator.memory import (
     cache_bytes_per_token,
     weight_bytes,
 )
-from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
+from advisor.simulator.replica_model import EngineSettings, engine_limits, micro_batch_of, replica_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,16 @@ def account_memory(
     cache = cache_bytes_per_token(deployment, footprint, context_tokens) * context_tokens
     filled = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     padding = cache - (filled.bytes_of(context_tokens) - filled.state_bytes_per_sequence) * share
-    # While a prompt is read, the layers with a window hold an iteration's new tokens beside it.
+    # While a prompt is read, the layers with a window hold an iteration's new tokens beside it; llama.cpp has room for
+    # those of each sequence from the start, with which its plan counts.
     chunk_tokens = (
         engine_limits(deployment, settings, context_tokens)[1] if deployment.engine.pads_cache_groups else 1
     )
     reading = (footprint.bytes_of(context_tokens, chunk_tokens) - footprint.bytes_of(context_tokens)) * share
     room = max(0.0, 1.0 - reading / plan.kv_bytes) if plan.kv_bytes > 0 else 1.0
+    micro = micro_batch_of(deployment.engine, settings)
+    with_new = cache_bytes_per_token(deployment, footprint, context_tokens, micro) * context_tokens
+    reading += on_rank * (with_new - cache)
     fitting = 0
     if not problem:
         block = settings.kv_block_tokens or 1

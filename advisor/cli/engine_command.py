@@ -127,6 +127,12 @@ def with_pasted_command(
     found = _read_options(start, known)
     said = found.said
     _check_is_planned(found.engine, given)
+    if unset := [own for own in found.unset if own in known and own not in given and own not in said]:
+        raise AdvisorError(
+            f"the command has {found.unset[unset[0]]}, whose number nothing says",
+            why="the plan is of as many accelerators as share the model",
+            fix=f"{unset[0]} N in front of the command",
+        )
     model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
     is_unset = model.rpartition("/")[2].startswith("$")
     if _name_of_model(found.names) and (is_unset or not model) and "--model" not in given:
@@ -223,12 +229,14 @@ class _Options(NamedTuple):
     """Options among them that the engine's release does not have."""
     guessing: list[str]
     """Options of a speculative decoding whose method is not known."""
+    unset: dict[str, str]
+    """Degrees of parallelism whose variables nothing sets, with their words, by this program's options."""
 
 
 def _read_options(start: _Start, known: Collection[str]) -> _Options:
     """Return what the options of a command say in this program's words."""
     program = start.program
-    found = _Options(program.engine, {}, {}, [], [], [])
+    found = _Options(program.engine, {}, {}, [], [], [], {})
     typed_names = {word.partition("=")[0] for word in start.words}
     halves: dict[str, str] = {}
     guessing = PastedSpeculation()
@@ -245,6 +253,8 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             found.said.setdefault("--pp", str(len(re.findall(r"[1-9]\d*(?:\.\d+)?|0\.\d*[1-9]", value))))
         if value and value.startswith("$"):  # a variable that nothing sets
             found.left.append(f"{typed} {value}")
+            if (own := _translate(name, "", known)[0]) in _DEGREES:
+                found.unset[own] = f"{typed} {value}"
             continue
         if name == "host-experts" and not value:
             value = "all"

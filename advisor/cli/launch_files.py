@@ -48,6 +48,11 @@ _ASSIGNED: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
+_PAIR: Final = r"[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)|[^\s\"'();#&|])*"
+_SEVERAL: Final = re.compile(
+    rf"^[ \t]*(?:(?:export[ \t]+)?{_PAIR}(?:[ \t]+{_PAIR})*[ \t]*(?:;|&&|(?=#|$))[ \t]*)+", re.MULTILINE
+)
+"""Assignments that begin a line of a shell, up to a semicolon, `&&` or the end, unlike those of one command alone."""
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _LISTED: Final = re.compile(r"(?<=\s)\[(?=[A-Za-z/][^\]\n]*\s--?[A-Za-z])(.*)\](?=\s*$)")
@@ -576,6 +581,7 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
     for found in _ECHOED.finditer(text):
         written[found["file"]] = found["body"].replace("\\n", "\n")
     joined = _JOINED.sub(" ", _COMMENT.sub("", _HERE_DOCUMENT.sub("", text)))
+    joined = _SEVERAL.sub(lambda found: "".join(f"{one}\n" for one in re.findall(_PAIR, found[0])), joined)
     stated = {**variables, **_variables_set_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
     before = [f"{name}={value}" for name, value in own.items()]

@@ -190,10 +190,14 @@ class _Source:
                 words.append(f"--{_POSITIONAL}={value}")
         for keyword in call.keywords:
             given = self._object(keyword.value)
-            if isinstance(given, ast.Call | ast.Dict) and self.value_of(given) is _UNKNOWN:
+            is_object = isinstance(given, ast.Dict) or (isinstance(given, ast.Call) and _makes_object(given))
+            if is_object and self.value_of(given) is _UNKNOWN:
                 words += self._options_inside(given)
                 continue
             value = self.value_of(keyword.value)
+            if value is _UNKNOWN and keyword.arg:
+                words.append(f"--{kebab(keyword.arg)}=${ast.unparse(keyword.value)}")
+                continue
             words += _as_options({keyword.arg: value} if keyword.arg else value)
         return words
 
@@ -275,6 +279,12 @@ class _Source:
         if name in _AS_THEY_ARE and len(arguments) == 1:
             return str(arguments[0]) if name == "str" and arguments[0] is not _UNKNOWN else arguments[0]
         return _UNKNOWN
+
+
+def _makes_object(call: ast.Call) -> bool:
+    """Whether a call makes an object of a class, whose arguments are settings, and does not compute a value."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name[:1].isupper() or any(keyword.arg for keyword in call.keywords)
 
 
 def _may_be_command(text: str) -> bool:

@@ -610,7 +610,12 @@ def _read_by_patterns(name: str, text: str) -> ServerLog:
 
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
     "sglang": (
-        (r"Load weight (?:begin|end)\.", r"KV Cache is allocated\.", r"server_args=ServerArgs"),
+        (
+            r"Load weight (?:begin|end)\.",
+            r"KV Cache is allocated\.",
+            r"server_args=ServerArgs",
+            r"max_total_num_tokens=\d+, ",
+        ),
         _sglang,
     ),
     "tensorrt-llm": (

@@ -109,6 +109,20 @@ def test_what_is_free_for_more_sequences_holds_none_where_no_more_fit(
     assert more["per_accelerator"]["free_bytes"] < 0.01 * each
 
 
+@pytest.mark.parametrize(
+    ("context", "slots", "cells"), [(16_384, 1, 1536), (8_192, 4, 1536), (1_024, 2, 1024)]
+)
+def test_windows_of_llama_cpp_hold_a_micro_batch_of_each_slot(
+    cli: Cli, context: int, slots: int, cells: int
+) -> None:
+    """Gemma 3 27B: 10 layers keep all tokens and 52 a window of 1,024; a micro-batch has 512 tokens. A log of 16,384
+    tokens has 1,280 and 624 MiB (src/llama-kv-cache-iswa.cpp)."""
+    options = f"--model gemma-3-27b --precision q4_k_m --gpu b200-sxm --engine llama.cpp --context {context}"
+    parts = ask(cli, f"{options} --concurrency {slots}")["per_accelerator"]
+    assert parts["kv_cache_bytes"] == pytest.approx(slots * 8192 * (10 * context + 52 * cells))
+    assert ask(cli, options)["model"]["sequence_bytes"] == 8192 * (10 * context + 52 * min(context, 1024))
+
+
 @pytest.mark.parametrize("model", WINDOWED)
 def test_one_sequence_has_one_size(cli: Cli, model: str) -> None:
     found = ask(cli, f"--model {model} --gpu b200-sxm --engine vllm --context 8192")

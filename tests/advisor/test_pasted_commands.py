@@ -65,6 +65,42 @@ def test_large_integers_are_read_as_vllm_reads_them(typed: str, number: int, tmp
     ]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "MODEL=x/y; TP=4; LEN=16384\n",
+        "export MODEL=x/y TP=4 LEN=16384\n",
+        "MODEL=x/y && TP=4 && LEN=16384  # layout\n",
+        "export MODEL=x/y; export TP=4; LEN=16384 && ",
+        "MODEL='x/y'\nTP=4; LEN=16384;\n",
+    ],
+)
+def test_variables_of_one_line_count_as_those_of_several(head: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"{head}vllm serve $MODEL --tensor-parallel-size $TP --max-model-len $LEN\n")
+    said = understand(str(script))
+    assert (said["--model"], said["--tp"], said["--context"]) == ("x/y", "4", "16384")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N=$(nvidia-smi -L | wc -l)\nvllm serve x/y --tensor-parallel-size $N\n",
+        "import torch\nfrom vllm import LLM\nLLM('x/y', tensor_parallel_size=torch.cuda.device_count())\n",
+    ],
+)
+def test_a_number_of_accelerators_that_only_running_would_tell_is_asked_for(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / ("run.sh" if text.startswith("N") else "run.py")
+    file.write_text(text)
+    with pytest.raises(AdvisorError, match="whose number nothing says") as raised:
+        understand(str(file))
+    assert raised.value.fix.startswith("--tp N")
+    words, _ = with_pasted_command(["--tp", "4", str(file)], KNOWN)
+    assert words[words.index("--tp") + 1] == "4"
+
+
 def test_a_size_that_python_computes_is_its_value(tmp_path: Path) -> None:
     script = tmp_path / "serve.py"
     script.write_text(

@@ -215,6 +215,16 @@ def test_the_fraction_that_a_warning_states_is_read() -> None:
     assert (log.memory_fraction, log.kv_tokens) == (0.8, 860_320)
 
 
+def test_one_line_of_sglang_is_a_log() -> None:
+    _, log = registry.read(
+        "[2026-06-28 15:16:45] max_total_num_tokens=2086558, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        "max_running_requests=4096, context_len=256000, available_gpu_mem=17.22 GB\n",
+        "text",
+    )
+    assert isinstance(log, ServerLog)
+    assert (log.engine, log.kv_tokens, log.max_model_len) == ("sglang", 2_086_558, 256_000)
+
+
 @pytest.mark.parametrize(
     ("around", "failed"),
     [
