@@ -71,7 +71,7 @@ def test_a_rate_is_a_nodes_or_an_accelerators_and_both_can_be_said(kind: str) ->
 @pytest.mark.parametrize("ranks", [2, 4, 16])
 def test_a_rank_sends_no_more_than_its_own_link_carries(gpu: str, ranks: int, reached: float) -> None:
     """One GPU in each of two nodes reached 41 GB/s over four ports of 400 Gb/s (NVIDIA/nccl-tests issue 232)."""
-    card = by_id(gpu)
+    card = accelerators.by_id(gpu)
     rates = [
         describe(card, f"InfiniBand {ports}x400Gb", ranks, 2)[0].inter_bytes_per_s for ports in (1, 4, 64)
     ]
