@@ -259,6 +259,13 @@ def _doubted_counts(own: Sequence[Price]) -> tuple[str, ...]:
     )
 
 
+def _priced_rows(path: Path, catalogue: PriceCatalogue) -> tuple[list[CataloguePrice], tuple[str, ...]]:
+    """Return the rows that have a price, and the names of the others with what stands in place of one."""
+    read = list(catalogue_prices(path, catalogue))
+    others = dict.fromkeys(f"{row.gpu or row.sku} ({row.unpriced})" for row in read if row.unpriced)
+    return [row for row in read if not row.unpriced], tuple(others)
+
+
 def _catalogue_rows(
     path: Path, catalogue: PriceCatalogue, providers: Collection[str] | None, day: datetime.date
 ) -> CatalogueRows:
@@ -269,9 +276,7 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
-    read = list(catalogue_prices(path, catalogue))
-    rows = [row for row in read if not row.unpriced]
-    unpriced = dict.fromkeys(f"{row.gpu or row.sku} ({row.unpriced})" for row in read if row.unpriced)
+    rows, unpriced = _priced_rows(path, catalogue)
     titled = [row for row in rows if row.is_seller_titled]
     are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
     for row in rows:
@@ -324,7 +329,7 @@ def _catalogue_rows(
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
     return CatalogueRows(
-        tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest), tuple(unpriced)
+        tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest), unpriced
     )
 
 

@@ -187,7 +187,7 @@ one request in ten has a tenth less load than is stated."""
 
 
 def _lost_too_many(result: BenchmarkResult) -> bool:
-    """Whether so many requests failed that the load was not the one that is stated."""
+    """Whether more requests failed than `_MOST_FAILED` allows, so that the load was not the one that is stated."""
     failed = result.num_failed or 0
     return failed > _MOST_FAILED * (failed + (result.num_requests or 0))
 

@@ -45,7 +45,7 @@ class MemoryAccount:
     """Part of `cache_bytes` that stays empty: in pages of one size for all kinds of layers, or in the pool of windows
     that is sized by tokens."""
     reading_bytes: float
-    """Part of `cache_bytes` for an iteration's new tokens of a prompt, which layers with a window hold beside it."""
+    """Part of `cache_bytes` for an iteration's new tokens of a prompt, which layers with a window hold in addition."""
     state_bytes: float
     """Recurrent states of the sequences, and keys and values of an encoder."""
     reserve_bytes: float

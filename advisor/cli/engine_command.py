@@ -232,6 +232,19 @@ class _Options(NamedTuple):
     unset: dict[str, str]
     """Degrees of parallelism whose variables nothing sets, with their words, by this program's options."""
 
+    def say(self, own: str, value: str) -> None:
+        """Keep the value of this program's option, the first one that is stated; rules of places add up."""
+        if own == _PLACES and "=" in value and "=" in self.said.get(own, ""):
+            self.said[own] += f",{value}"
+        else:
+            self.said.setdefault(own, value)
+
+    def leave(self, typed: str, value: str, own: str) -> None:
+        """Keep an option whose variable nothing sets; `own` is this program's option for it."""
+        self.left.append(f"{typed} {value}")
+        if own in _DEGREES:
+            self.unset[own] = f"{typed} {value}"
+
 
 def _read_options(start: _Start, known: Collection[str]) -> _Options:
     """Return what the options of a command say in this program's words."""
@@ -252,9 +265,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
             found.said.setdefault("--pp", str(len(re.findall(r"[1-9]\d*(?:\.\d+)?|0\.\d*[1-9]", value))))
         if value and value.startswith("$"):  # a variable that nothing sets
-            found.left.append(f"{typed} {value}")
-            if (own := _translate(name, "", known)[0]) in _DEGREES:
-                found.unset[own] = f"{typed} {value}"
+            found.leave(typed, value, _translate(name, "", known)[0])
             continue
         if name == "host-experts" and not value:
             value = "all"
@@ -264,14 +275,12 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name in (_KEYS, _VALUES) and _CACHE in known:
             continue
         own, translated = _translate(name, value or "", known)
-        is_told = own in known and own in STATED_BY_A_COMMAND
-        is_told = is_told and not (own in _DEGREES and _SEARCH in known)
+        is_searched = own in _DEGREES and _SEARCH in known
+        is_told = own in known and own in STATED_BY_A_COMMAND and not is_searched
         if is_told and own not in _NAMES_A_CHOICE and translated.lower() in _LEFT_TO_THE_ENGINE:
             found.left.append(f"{typed} {value}")
-        elif own == _PLACES and "=" in translated and "=" in found.said.get(own, ""):
-            found.said[own] += f",{translated}"
         elif is_told and (own != "--precision" or _is_format(translated)):
-            found.said.setdefault(own, translated)
+            found.say(own, translated)
         elif name in program.config and value and not Path(value).is_file():
             found.left.append(f"{typed} {value}, which is not on this machine,")
         elif name not in (_LOADER, program.tower_option, *program.config):

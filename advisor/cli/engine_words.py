@@ -320,7 +320,8 @@ def plain_integer(option: str, value: str) -> str:
     found = _LETTERED.fullmatch(value.strip())
     if found is None:
         return value.strip() + unit if value.strip().isdigit() else value
-    number, letter = found["number"], found["letter"]
+    number = found["number"]
+    letter = found["letter"]
     power = 1 + _POWERS.index(letter.lower())
     if letter.islower():
         return f"{int(float(number) * 1000**power)}{unit}"

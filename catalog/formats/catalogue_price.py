@@ -50,7 +50,7 @@ class CataloguePrice:
     described: str = ""
     """Words of a row that names neither an accelerator nor a machine."""
     unpriced: str = ""
-    """What stands in place of a price that can be compared, in words; empty if the row has one."""
+    """Words in place of a price that can be compared; empty if the row has one."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

@@ -27,7 +27,7 @@ _OF_A_GPU: Final = re.compile(
     r"GPU ?\d+: (?=(?:pass|fail|warn|skip|not run|error))|(?=(?:pass|fail|warn|skip|not run|error)\w* - )",
     re.IGNORECASE,
 )
-"""What stands ahead of the status of one GPU, or of further GPUs, in a row of its own below that of all."""
+"""Beginning of the status of one GPU, or of further GPUs, in a row of its own below that of all."""
 _RATE: Final = re.compile(r"(?:GPU (\d+)\D*?)?(GPU to Host|Host to GPU) bandwidth:\s*([\d.]+) GB/s")
 _FACTS: Final = {
     "DCGM Version",

@@ -129,6 +129,8 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
     if tpot.is_empty and not _times(found, "itl").is_empty:
         tpot = MeasuredTimes(mean_s=_times(found, "itl").mean_s)
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
+    if completed and number_of(found.get("mean_ttft_ms")) == 0.0:
+        notes.append("a TTFT of 0 was not measured: it is left out")
     concurrency = whole_of(found.get("max_concurrency"))
     rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
     if found.get("ramp_up_strategy") and not concurrency:
@@ -149,7 +151,7 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         concurrency=concurrency if concurrency and rate in (None, float("inf")) else None,
         request_rate_per_s=rate,
         num_requests=completed,
-        num_failed=_failed(found, completed),
+        num_failed=_count_failed(found, completed),
         mean_input_tokens=inputs,
         mean_output_tokens=outputs,
         length_dist=_length_dist(found),
@@ -168,7 +170,7 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
     )
 
 
-def _failed(found: Mapping[str, Any], completed: int | None) -> int | None:
+def _count_failed(found: Mapping[str, Any], completed: int | None) -> int | None:
     """Return how many requests failed, as is stated or of those that were sent; None if neither is."""
     stated = whole_of(found.get("failed"))
     sent = whole_of(found.get("num_prompts"))

@@ -215,6 +215,12 @@ def test_the_fraction_that_a_warning_states_is_read() -> None:
     assert (log.memory_fraction, log.kv_tokens) == (0.8, 860_320)
 
 
+def test_a_time_of_zero_is_said_to_be_left_out() -> None:
+    found = only(SUMMARY.replace("6173.79", "0.00"))
+    assert found.ttft.is_empty
+    assert "a TTFT of 0 was not measured: it is left out" in found.notes
+
+
 def test_one_line_of_sglang_is_a_log() -> None:
     _, log = registry.read(
         "[2026-06-28 15:16:45] max_total_num_tokens=2086558, chunked_prefill_size=8192, max_prefill_tokens=16384, "
