@@ -172,6 +172,7 @@ def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accel
     clock_hz = accelerator.clock_hz and accelerator.clock_hz * computing
     bandwidth = accelerator.bandwidth_bytes_per_s and accelerator.bandwidth_bytes_per_s * reading
     changes = {"peak_flop_per_s": peaks, "clock_hz": clock_hz, "bandwidth_bytes_per_s": bandwidth}
+    changes["power_fraction"] = accelerator.power_fraction * computing
     if (limit := power_limit(accelerator)) is not None:
         kept = {name: rate * computing for name, rate in limit.flop_per_s.items()}
         changes["sustained_flop_per_s"] = kept

@@ -86,6 +86,8 @@ class Accelerator(Record):
     """Dense peak by number format [FLOP/s]: keys of fp64, fp32, tf32, fp16, bf16, fp8, int8, fp6, fp4, int4."""
     peak_scale: dict[str, float] = Field(default_factory=dict)
     """Calibrated peak over datasheet peak, by number format; `peak_flop_per_s` includes it. Empty in the catalog."""
+    power_fraction: float = Field(default=1.0, gt=0)
+    """Fraction of its peaks that a power limit leaves; `peak_flop_per_s` includes it. 1 in the catalog."""
     group_fraction: dict[int, float] = Field(default_factory=dict)
     """Fraction of the fabric's rate that the slowest link leaves, by number of ranks of a group on the measured
     machine. Empty in the catalog."""
