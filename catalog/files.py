@@ -335,7 +335,11 @@ def read_json(path: Path, fix: str, most_bytes: int = MOST_DOCUMENT_BYTES) -> An
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
+_WRITTEN_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?")
+"""Number of a table that has a decimal comma somewhere: its points stand between thousands."""
+_FIRST_ROWS: Final = 1000
+"""Rows in which a decimal comma is looked for, so that a long trace is not held as a whole."""
 
 
 def with_commas(lines: Iterable[str]) -> Iterator[str]:
@@ -365,9 +369,14 @@ def with_commas(lines: Iterable[str]) -> Iterator[str]:
 def _divided_anew(lines: Iterable[str], divider: str) -> Iterator[str]:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for cells in csv.reader(lines, delimiter=divider):
+    rows = csv.reader(lines, delimiter=divider)
+    first = list(itertools.islice(rows, _FIRST_ROWS))
+    has_commas = any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cells in first for cell in cells)
+    number = _WRITTEN_WITH_COMMA if has_commas else _DECIMAL_COMMA
+    for cells in itertools.chain(first, rows):
         writer.writerow(
-            cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell for cell in cells
+            cell.replace(".", "").replace(",", ".") if number.fullmatch(cell.strip()) else cell
+            for cell in cells
         )
         yield out.getvalue()
         out.seek(0)

@@ -189,6 +189,8 @@ class CatalogueRows(NamedTuple):
     """Hours by which prices of other periods than the hour were divided."""
     num_lower_bounds: int
     """Number of prices that their rows state as the lowest of several."""
+    unpriced: tuple[str, ...]
+    """Names in the file with what stands in place of their price; their rows are left out."""
 
 
 def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
@@ -216,6 +218,8 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     if unread:
         one = "" if is_counted else "; a row without a number of accelerators is the price of one"
         notes.append(f"columns of numbers that are not read: {', '.join(unread)}{one}")
+    if found.unpriced:
+        notes.append(f"rows without a price of a machine are left out: {', '.join(found.unpriced)}")
     if found.unknown:
         notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
     return (*notes, *_doubted_counts(found.prices))
@@ -255,6 +259,13 @@ def _doubted_counts(own: Sequence[Price]) -> tuple[str, ...]:
     )
 
 
+def _priced_rows(path: Path, catalogue: PriceCatalogue) -> tuple[list[CataloguePrice], tuple[str, ...]]:
+    """Return the rows that have a price, and the names of the others with what stands in place of one."""
+    read = list(catalogue_prices(path, catalogue))
+    others = dict.fromkeys(f"{row.gpu or row.sku} ({row.unpriced})" for row in read if row.unpriced)
+    return [row for row in read if not row.unpriced], tuple(others)
+
+
 def _catalogue_rows(
     path: Path, catalogue: PriceCatalogue, providers: Collection[str] | None, day: datetime.date
 ) -> CatalogueRows:
@@ -265,7 +276,7 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
-    rows = list(catalogue_prices(path, catalogue))
+    rows, unpriced = _priced_rows(path, catalogue)
     titled = [row for row in rows if row.is_seller_titled]
     are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
     for row in rows:
@@ -312,12 +323,14 @@ def _catalogue_rows(
     if not prices:
         raise InputFileError(
             f"{path}: no price of an accelerator that the catalog has",
-            why=f"it names {', '.join(unknown)}"
-            if unknown
+            why=f"it names {', '.join((*unknown, *unpriced))}"
+            if unknown or unpriced
             else "no row has a number of accelerators and a price",
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
-    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest))
+    return CatalogueRows(
+        tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest), unpriced
+    )
 
 
 def _seller_of(name: str) -> str:

@@ -181,7 +181,7 @@ def model_replica(
     if settings.host is not None and settings.host.offloaded_bytes:
         surface = with_offloaded_weights(surface, deployment, settings.host)
     elif settings.host is not None:
-        micro = settings.micro_batch_tokens or _micro_batch(engine) or num_batched_tokens
+        micro = micro_batch_of(engine, settings) or num_batched_tokens
         surface = with_host_layers(surface, whole, deployment, settings.host, micro)
     policy = policy_of(deployment, memory, costs, inputs)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
@@ -216,9 +216,7 @@ def replica_memory(
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(
         deployment,
-        num_batched_tokens=settings.micro_batch_tokens
-        or _micro_batch(deployment.engine)
-        or num_batched_tokens,
+        num_batched_tokens=micro_batch_of(deployment.engine, settings) or num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
@@ -232,7 +230,8 @@ def replica_memory(
 def engine_limits(
     deployment: Deployment, settings: EngineSettings, longest_request_tokens: int
 ) -> tuple[int, int]:
-    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's.
+    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's. Every sequence
+    takes a token, so that where one of the two is stated the engine's default of the other gives way.
 
     Source: record of the engine's release.
     """
@@ -242,6 +241,8 @@ def engine_limits(
     ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
     budget = ranks * token_budget(engine, chosen.max_num_batched_tokens, longest_request_tokens)
     tokens = settings.max_num_batched_tokens or budget
+    if settings.max_num_batched_tokens and not settings.max_num_seqs:
+        max_num_seqs = min(max_num_seqs, tokens)
     return max_num_seqs, max(tokens, max_num_seqs, longest_request_tokens if _hands_on(deployment) else 1)
 
 
@@ -299,6 +300,11 @@ def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int)
         why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, the longest request has {needed:,}",
         fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
     )
+
+
+def micro_batch_of(engine: Engine, settings: EngineSettings) -> int:
+    """Return the tokens of a micro-batch of an engine that divides its iterations into such; 0 for any other."""
+    return settings.micro_batch_tokens or _micro_batch(engine)
 
 
 def _micro_batch(engine: Engine) -> int:

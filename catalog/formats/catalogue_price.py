@@ -49,6 +49,8 @@ class CataloguePrice:
     """Day on which the price was read; None if the row does not state it."""
     described: str = ""
     """Words of a row that names neither an accelerator nor a machine."""
+    unpriced: str = ""
+    """Words in place of a price that can be compared; empty if the row has one."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

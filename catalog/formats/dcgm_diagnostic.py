@@ -20,24 +20,27 @@ _STATUSES: Final[Mapping[str, Status]] = {
     "error": "fail",
 }
 _ROW: Final = re.compile(r"^\|\s*(.*?)\s*\| ?(.*?)(\s*)\|\s*$")
-_MOST_PADDING: Final = 2
-"""Spaces behind a cell that its table cut in the middle of a word."""
+_MOST_PADDING: Final = 1
+"""Spaces behind a cell that its text fills, so that a word may go on in the next row."""
 _WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass", "skip")
-_OF_A_GPU: Final = re.compile(r"(?:pass|fail|warn|skip|not run|error)\w* - ", re.IGNORECASE)
-"""Status of further GPUs, in a row of its own below the first."""
+_OF_A_GPU: Final = re.compile(
+    r"GPU ?\d+: (?=(?:pass|fail|warn|skip|not run|error))|(?=(?:pass|fail|warn|skip|not run|error)\w* - )",
+    re.IGNORECASE,
+)
+"""Beginning of the status of one GPU, or of further GPUs, in a row of its own below that of all."""
 _RATE: Final = re.compile(r"(?:GPU (\d+)\D*?)?(GPU to Host|Host to GPU) bandwidth:\s*([\d.]+) GB/s")
 _FACTS: Final = {
     "DCGM Version",
     "Driver Version Detected",
     "GPU Device IDs Detected",
-    "Diagnostic",
     "EUD Test Version",
 }
 _NVIDIA: Final = "10de"
 """PCI id of the vendor of all GPUs that the program checks."""
 _DEVICE_IDS: Final = re.compile(r"GPU Device IDs Detected[\s|:\[\"]*((?:\b[0-9a-fA-F]{4}\b[\s|,\"]*)+)")
 """PCI device id of each GPU, in a row of the table or a list of the JSON."""
-_REMARKS: Final = {"Info", "Warning", "Error"}
+_REMARK: Final = re.compile(r"(?:Info|Warning|Error)(?:: (?P<whose>GPU ?\d+))?")
+"""Name of a row about the check above it, and the GPU that it is about."""
 
 
 def read_dcgm_diagnostic(text: str) -> LinkReport:
@@ -70,14 +73,18 @@ def _of_table(text: str) -> Iterator[HealthCheck]:
             continue
         name, words, padding = row.groups()
         status = _status(words)
-        if last is not None and not name and status is not None and _OF_A_GPU.match(words):
-            worst = min(last.status, status, key=_WORST_FIRST.index)
-            last = HealthCheck(last.name, worst, f"{last.detail}, {words}")
-        elif name in _REMARKS or not name:
+        remark = _REMARK.fullmatch(name)
+        of_a_gpu = None if name else _OF_A_GPU.match(words)
+        if last is not None and of_a_gpu and (own := _status(words[of_a_gpu.end() :])) is not None:
+            worst = min(last.status, own, key=_WORST_FIRST.index)
+            last = HealthCheck(last.name, worst, ", ".join(filter(None, (last.detail, words))))
+        elif remark or not name:
             if last is not None:
                 between = (
                     joint if not name else "" if not last.detail else f"{'.'[last.detail.endswith('.') :]} "
                 )
+                whose = remark["whose"] if remark and remark["whose"] else ""
+                words = f"{whose}: {words}" if whose not in words else words
                 last = HealthCheck(last.name, last.status, f"{last.detail}{between}{words}")
         elif status is not None:
             if last is not None:

@@ -69,22 +69,13 @@ _OTHER_MONEY: Final = re.compile(
 _SUM_OF_DOLLARS: Final = re.compile(r"(?:US)?\$\s?\d")
 _OTHER_GOODS: Final = frozenset(("storage", "egress", "month", "monthly", "year", "setup", "deposit", "disk"))
 """Words of titles of columns whose sums are not those of an hour of an accelerator."""
-_NO_PRICE: Final = frozenset(
-    (
-        "",
-        "-",
-        "–",
-        "—",
-        "n/a",
-        "na",
-        "none",
-        "null",
-        "unavailable",
-        "on request",
-        "contact us",
-        "contact sales",
-    )
+_NO_PRICE: Final = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null"))
+_ON_REQUEST: Final = re.compile(
+    r"\b(?:[ei]nquire|contact|request|quote|call|ask|sales|custom|sold out|unavailable|not available|coming soon"
+    r"|waitlist)",
+    re.IGNORECASE,
 )
+"""Words of sellers in place of a price."""
 _NO_CELL: Final = _NO_PRICE | {"true", "false"}
 _IS_QUANTITY: Final = re.compile(r"quantity|qty|n|count")
 _QUANTITY_OF: Final = re.compile(r"([\d.,]*\d)\s*((?!x\b)[A-Za-z]+)\.?")
@@ -121,6 +112,9 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
     known = next((name for name, marks in _MARKS.items() if set(titles).issuperset(marks)), None)
     if known is not None:
         return known
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    if lines > 1 and len({one.row for one in priced_lines(text)}) == lines:
+        return "lines"
     if any(_is_priced(record) for record in _first_records(titles, text)):
         return "sheet"
     if next(priced_lines(text), None) is not None:
@@ -282,14 +276,24 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         is_each="running in" in cells.get("description", "").lower(),
         day=_day_in(cells.get("day", "")),
     )
+    if {
+        "InstanceType",
+        "AcceleratorName",
+    } <= record.keys() and not plain.sku:  # SkyPilot's rows of Google Cloud
+        yield replace(plain, unpriced="without the machine that it is attached to")
+        return
     found: dict[Term, CataloguePrice] = {}
+    unpriced = ""
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
         names = sorted(columns.prices[kind], key=_rank_of_price)
         cell = _first_text(record, names)
         if _is_of_other_goods(cell, plain):
             yield replace(plain, gpu="", sku="", described=plain.described or plain.gpu or plain.sku)
             return
-        amount = None if cell.lower() in _NO_CELL else _amount_in(cell, kind, where)
+        is_in_words = _ON_REQUEST.search(cell) is not None and not re.search(r"\d", cell)
+        amount = None if is_in_words or cell.lower() in _NO_CELL else _amount_in(cell, kind, where)
+        if amount is None or amount.usd == 0.0:
+            unpriced = unpriced or ("" if cell.lower() in _NO_CELL else cell)
         if amount is None or amount.usd == 0.0 or (found and amount.hours != 1.0):
             continue  # the price of a month beside that of an hour is a sum or a bound of it
         divisor = (100.0 if kind.is_cents else 1.0) * hours * amount.hours
@@ -309,6 +313,8 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         rival = found.get(one.term)
         if rival is None or (rival.is_each and not one.is_each):
             found[one.term] = one
+    if unpriced and not found and (plain.gpu or plain.sku):
+        yield replace(plain, unpriced=unpriced)
     yield from found.values()
 
 

@@ -1,12 +1,15 @@
 """Fabric texts: the line by which published results name their fabric, read into a topology."""
 
+import math
 import re
 from dataclasses import replace
 from typing import Final
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
 from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Slots, Topology, topology_of
+from advisor.simulator.host_link import host_link_bytes_per_s
 
 ASSUMED_NODES: Final = 4
 """Number of nodes of a run over a network if the source does not give it."""
@@ -122,7 +125,24 @@ def describe(
     if topology.num_nodes > 1:
         topology, assumed = _network(topology, words)
         assumptions.extend(assumed)
+        if topology.inter_bytes_per_s > (reached := _reached_bytes_per_s(accelerator)):
+            topology = replace(topology, inter_bytes_per_s=reached)
+            assumptions.append(
+                f"a rank sends no more than its own PCIe link carries, {reached / GB:.0f} GB/s, whatever the ports"
+            )
     return topology, tuple(assumptions)
+
+
+def _reached_bytes_per_s(accelerator: Accelerator) -> float:
+    """Return the rate at which an accelerator reaches ports of the network over its own link to the host [bytes/s];
+    infinite where how it is attached is not recorded.
+
+    Assumes: accelerators outside the group lend it no link.
+    """
+    try:
+        return host_link_bytes_per_s(accelerator)
+    except InfeasibleError:
+        return math.inf
 
 
 def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:

@@ -18,6 +18,8 @@ Verdict = Literal["as expected", "slow", "fast"]
 _SOCKETS_BELOW: Final = 0.3
 """Suspect sockets instead of RDMA if a group over several nodes reaches less than this fraction of its expected
 bandwidth. Own choice: half of the ports, the next slower known fault, leaves half."""
+_MOST_OF_SOCKETS: Final = 15e9
+"""Largest bandwidth that is suspected of sockets [bytes/s]. Own assumption: no published run over sockets has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _explanations(run: NcclTestsRun, topology: Topology) -> tuple[str, ...]:
             found.append(f"as if {words}")
     if not found and topology.num_nodes > 1:
         expected = predict(predicted, float(largest.num_bytes), topology, algorithm="nccl").bus_bytes_per_s
-        if largest.bus_bytes_per_s < _SOCKETS_BELOW * expected.value:
+        if largest.bus_bytes_per_s < min(_SOCKETS_BELOW * expected.value, _MOST_OF_SOCKETS):
             found.append(
                 "as if sockets carried the messages instead of RDMA (NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME)"
             )

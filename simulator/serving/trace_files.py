@@ -15,6 +15,7 @@ from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, 
 from advisor.catalog.formats.trace_layouts import (
     MODEL_COLUMNS,
     MOONCAKE_BLOCK,
+    UNREAD,
     UNUSED_COLUMNS,
     TraceLayout,
     block_of,
@@ -172,7 +173,7 @@ def _read(path: Path) -> Trace:
             reading = _Reading(path, layout, block)
         _take(reading, number, row)
         if len(reading.pairs) <= _ROWS_LOOKED_AT:
-            for name in UNUSED_COLUMNS:
+            for name in (*UNUSED_COLUMNS, UNREAD):
                 if (value := row.get(name)) not in (None, "", 0, "0", False, "false", []):
                     reading.unused.setdefault(name, {})[str(value)[:_LONGEST_VALUE]] = None
         if len(reading.pairs) > MOST_REQUESTS:
@@ -315,6 +316,7 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
         for name, instead in UNUSED_COLUMNS.items()
         if len(reading.unused.get(name, ())) > (1 if name in MODEL_COLUMNS else 0)
     ]
+    found += [f"not read: column {names}" for names in list(reading.unused.get(UNREAD, ()))[:1]]
     if reading.num_abridged:
         found.append(
             f"hash_ids of {reading.num_abridged:,} requests do not cover their prompts at {reading.block_tokens} "

@@ -368,6 +368,8 @@ def _links_headline(found: JudgedLinks) -> str:
     if found.checks:
         ran = [check for check in found.checks if check.status != "skip"]
         parts.append(f"{sum(check.status == 'pass' for check in ran)} of {len(ran)} checks passed")
+        if idle := [check.name for check in found.checks if check.status == "skip"]:
+            parts.append(f"{len(idle)} did not run: {', '.join(dict.fromkeys(idle))}")
     if found.topology is not None:
         parts.append(f"{found.topology.num_gpus} GPUs")
     return "; ".join(parts) if parts else "Nothing in the report is judged without --gpu."
