@@ -36,11 +36,12 @@ from advisor.decide.measure import (
     Stage,
     planning_point,
 )
-from advisor.decide.offers import Placement, pareto_placements
+from advisor.decide.offers import Placement
 from advisor.decide.purchase import (
     Demand,
     expected_cost,
     least_costs,
+    pareto_placements,
     purchase_on,
     with_replicas,
 )
@@ -593,7 +594,7 @@ class Race:
         key = id(trial.ways), lane.is_safe
         if key not in self._known_ways:
             ways = firm_ways(self.scenario, trial.ways) if lane.is_safe else trial.ways
-            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of, self.scenario.beside.used)
+            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of, self.scenario.beside)
         return self._known_ways[key]
 
     def _close(self, trial: Trial, reason: Reason) -> None:

@@ -39,7 +39,7 @@ from advisor.decide.offers import (
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
-from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
+from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on, with_replicas
 from advisor.decide.race import WIDTH, Race, Report, grow_until_likely
 from advisor.decide.ranking import (
     Planned,
@@ -220,9 +220,18 @@ def _run_search(
 
 
 def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchase | None:
-    """Return what a plan buys of one offer; None if that offer cannot carry the demand."""
+    """Return what a plan buys of one offer, as many replicas as its planning point took; None if that offer cannot
+    carry the demand."""
     capacity = plan.found.capacity
-    return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+    shown = plan.found.purchase
+    if way is shown.placement:
+        return shown
+    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+    is_counted = plan.demand.kind in ("rate", "clients")
+    if bought is None or not is_counted or bought.num_replicas >= shown.num_replicas:
+        return bought
+    load = capacity.load
+    return with_replicas(scenario, plan.demand, way, load, capacity.requests_per_s, shown.num_replicas)
 
 
 def _is_answered(scenario: Scenario, progress: Report, answered: set[Scenario]) -> bool:

@@ -49,7 +49,7 @@ def _purchase(
     room_s = job.deadline_s - start_s
     if room_s <= 0.0:
         return None
-    units = math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit)
+    units = max(way.min_units, math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit))
     duration_s = start_s + job.num_requests / (rate * units * way.replicas_per_unit)
     usd = job_usd(way.price.term, units * way.usd_per_unit_hour, duration_s)
     budget = scenario.objectives.budget_usd_per_hour

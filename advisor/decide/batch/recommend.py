@@ -33,7 +33,7 @@ from advisor.decide.offers import (
     stale_price_warnings,
 )
 from advisor.decide.option import Explanation, JobPerformance, Option
-from advisor.decide.purchase import bill_of, smallest_budget
+from advisor.decide.purchase import bill_of, least_budget, pareto_placements, smallest_budget
 from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
     CostsMore,
@@ -68,8 +68,6 @@ _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 _LEAST_REQUESTS = 400
 _MOST_REQUESTS = 4000
 """Fewest and most requests of the run that shows the rate of a replica; between them, four for each slot."""
-_WAYS = 3
-"""Offers of a replica that are compared, cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +151,13 @@ def _nothing(
     free = scenario.model_copy(update={"objectives": _NO_PROMISE})
     later = [job.deadline_s] if budget is not None else [s for s in _LATER_S if s > job.deadline_s]
     for deadline_s in later if suggests else ():
-        try:
-            options = recommend_batch(free, replace(job, deadline_s=deadline_s), suggests=False).options
-        except InfeasibleError:
+        least = _least_bill(free, replace(job, deadline_s=deadline_s))
+        if least is None:
             continue
-        least = min(options, key=lambda option: option.bill.usd_per_hour)
-        count = least.machine.num_accelerators
-        name = least.machine.accelerator
-        fix = f"--deadline {deadline_s / HOUR_S:g}h: {count} x {name} are done by then"
+        bought = f"{least.machine.num_accelerators} x {least.machine.accelerator}"
+        fix = f"--deadline {deadline_s / HOUR_S:g}h: {bought} are done by then"
         if budget is not None:
-            provider = least.offer.provider if least.offer else OWN
-            fix = smallest_budget(least.bill.usd_per_hour, count, name, provider)
+            fix = _enough(scenario, job, least)
         break
     alike: dict[Reason, list[str]] = {}
     for name, reason in reasons.items():
@@ -174,6 +168,32 @@ def _nothing(
         why="; ".join(name_accelerators(reason, names) for reason, names in common[:3]),
         fix=fix,
     )
+
+
+def _enough(scenario: Scenario, job: BatchJob, found: Option) -> str:
+    """Return the least budget that is enough for a job, and what it buys; `found` is done in time without a budget."""
+    bought = [found]
+
+    def ask_within(usd_per_hour: float) -> float | None:
+        option = _least_bill(scenario.with_objectives(budget_usd_per_hour=usd_per_hour), job)
+        if option is None:
+            return None
+        bought.append(option)
+        return option.bill.usd_per_hour
+
+    usd_per_hour = least_budget(found.bill.usd_per_hour, ask_within)
+    machine = bought[-1].machine
+    provider = bought[-1].offer.provider if bought[-1].offer else OWN
+    return smallest_budget(usd_per_hour, machine.num_accelerators, machine.accelerator, provider)
+
+
+def _least_bill(scenario: Scenario, job: BatchJob) -> Option | None:
+    """Return the option of a question that costs least an hour; None without an answer."""
+    try:
+        options = recommend_batch(scenario, job, suggests=False).options
+    except InfeasibleError:
+        return None
+    return min(options, key=lambda option: option.bill.usd_per_hour)
 
 
 def with_deadlines(
@@ -230,13 +250,20 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             size = candidate.deployment.accelerators_per_replica
             able = placements(size, offers.get(name, ()), chip)
             firm = firm_ways(scenario, able)
-            ways = tuple(able[:_WAYS])
+            ways = pareto_placements(able, scenario.as_of, scenario.beside)
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
             if bound is None:
                 keep_furthest(reasons, name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
-            yield _Entry(bound.usd, next(order), candidate, ways, float(rate), tuple(firm[:_WAYS]))
+            yield _Entry(
+                bound.usd,
+                next(order),
+                candidate,
+                ways,
+                float(rate),
+                pareto_placements(firm, scenario.as_of, scenario.beside),
+            )
 
 
 def _dearer(
