@@ -704,9 +704,6 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     order = entries[:top]
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
-    # Own boards that were not run at a planning point are taken to draw as much of their rated power as the last
-    # option's.
-    drawn = order[-1].found.purchase.drawn_fraction
     race = done.race
     # Of equal bills a surer deployment is the entry; what its accelerator could cost is the least of all.
     known = {
@@ -723,15 +720,15 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
         if name in shown_ids:
             continue
         measured = race.others(-1, name)
-        floor = drawn * race.floor(-1, name)
+        floor = race.floor(-1, name)
         if name in known:
             dearer.append((known[name], name, False))
         elif measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            cost = measured[0].expected_cost * (drawn if measured[0].point is None else 1.0)
+            cost = measured[0].expected_cost
             least = cost if is_settled else max(min(cost, floor), proven)
             dearer.append((least, name, not is_settled))
-        elif (least := drawn * race.open_floor(-1, name)) < float("inf"):
+        elif (least := race.open_floor(-1, name)) < float("inf"):
             dearer.append((max(least, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -12,6 +13,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO, plain_number
 from advisor.decide.certainty import LIKELY, allowance
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
+from advisor.decide.drawn_power import batches_drawn_fraction, least_drawn_fraction
 from advisor.decide.items.option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -38,6 +40,7 @@ from advisor.decide.reason import (
     TooSlowAlone,
 )
 from advisor.decide.safe_picks import BLOCK, SAFE, order_by_trust, trust_of, with_safest
+from advisor.simulator.power import BoardState
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -50,6 +53,9 @@ from advisor.simulator.workloads.services import ItemService, check_model, item_
 _SPLITS = (1, 2, 4, 8)
 _TRICKLE_PER_S = 0.001
 """Rate for which the smallest fleet is enough [items/s]."""
+_STATES: Final[Mapping[str, BoardState]] = {"speech": "decode"}
+"""States of boards in a batch by workload: transcripts are generated token by token, all others are computed as prompts
+are."""
 _MOST_SIZINGS = 4
 """Times that a fleet is sized until it is likely to keep the promise: queues widen the interval as they fill."""
 _LEAST_MORE_ROOM = 1.05
@@ -254,10 +260,11 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
     """Least dollars per item: no queues, no randomness, whole units where a rate is given; headroom included."""
     rate = scenario.rate_per_s
     most = service.best_items_per_s(scenario.latency_p99_s) / service.headroom
+    drawn = least_drawn_fraction(scenario.constraints, service.deployment.accelerator)
     if rate is None:
-        return way.usd_per_replica_hour / HOUR_S / most
+        return drawn * way.usd_per_replica_hour / HOUR_S / most
     replicas = math.ceil(rate / most - ROUNDING)
-    return math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
+    return drawn * math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
 
 
 def _cheapest(
@@ -361,7 +368,11 @@ def _buy_fleet(
     replicas = fleet.num_servers if scenario.rate_per_s is not None else least
     units = max(way.min_units, math.ceil(replicas / way.replicas_per_unit))
     served = scenario.rate_per_s or replicas * per_replica
-    found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
+    chip = candidate.service.deployment.accelerator
+    drawn = batches_drawn_fraction(
+        scenario.constraints, chip, fleet.busy_fraction, _STATES.get(scenario.job.workload, "prefill")
+    )
+    found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served, drawn)
     paid = _paid_usd_per_hour(found, scenario)
     if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + ROUNDING):
         return None

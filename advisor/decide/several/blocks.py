@@ -246,7 +246,7 @@ def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float)
     found = plan.found.with_purchase(bought)
     judged = judge_purchase(scenario, plan.demand, found)
     shown = replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
-    return pay_as_drawn(scenario, shown)
+    return pay_as_drawn(scenario, shown, shown.result)
 
 
 def is_safe(fleet: Fleet) -> bool:
