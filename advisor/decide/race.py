@@ -247,6 +247,14 @@ class Race:
             elif trial.accelerator_id not in able:
                 keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
+    def end_at(self, place: int, width: int) -> None:
+        """Leave out the demands behind one, which becomes the last, and race on for it with a `width`."""
+        self.demands = self.demands[: place + 1]
+        self.states = self.states[: 2 * len(self.demands)]
+        for trial in self.trials.values():
+            trial.floors = trial.floors[: len(self.states)]
+        self.run(width)
+
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the safe one
         first where its range overlaps that of the cheapest. The first `top` are at their planning points."""

@@ -155,13 +155,15 @@ def search_scenario(
     if done.race.entries(-1, 1) or done.together is not None:
         return done
     rates = scenario.ladder_per_s
-    carried = [rate for place, rate in enumerate(rates) if done.race.entries(place, 1)]
+    carried = [place for place in range(len(rates)) if done.race.entries(place, 1)]
     if carried:
         # What the limits let be had does not carry the largest loads of a question without one.
-        fewer = scenario.model_copy(update={"ladder_per_s": rates[: rates.index(carried[-1]) + 1]})
-        again = search_scenario(fewer, progress=progress, offered=offered, work=work, width=width)
-        told = f"what can be had within the limits carries the usual loads up to {carried[-1]:g} requests/s"
-        return replace(again, notes=(*again.notes, told))
+        fewer = rates[: carried[-1] + 1]
+        with limit_effort(SEARCH_WORK if work is None else work):
+            done.race.end_at(carried[-1], width)
+        told = f"what can be had within the limits carries the usual loads up to {fewer[-1]:g} requests/s"
+        asked = done.scenario.model_copy(update={"ladder_per_s": fewer})
+        return replace(done, scenario=asked, notes=(*done.notes, told))
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
