@@ -126,13 +126,13 @@ def answer_call(
 
     Raises: AdvisorError and its kinds: as the command, or a keyword is unknown, missing or of another type.
     """
-    given, notes = _given(name, arguments, options)
+    given, notes = _read_keywords(name, arguments, options)
     values = _values_of(name, given)
     answer, shared = run_command(command_of(name), {**FIXED, **values}, frozenset(values))
     return replace(answer, notes=(*notes, *answer.notes)), shared
 
 
-def _given(
+def _read_keywords(
     name: str, arguments: Iterable[object], options: Mapping[str, object]
 ) -> tuple[dict[str, object], tuple[str, ...]]:
     """Return the keywords that are given, those of a question in words among them, and notes on how that was read.

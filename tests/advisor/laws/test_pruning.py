@@ -108,15 +108,15 @@ def without_pruning(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Reply]:
 @pytest.mark.parametrize("seed", range(NUMBER))
 def test_pruning_changes_no_answer(seed: int, without_pruning: Callable[[str], Reply]) -> None:
     words = question_of(seed)
-    pruned = ask(words)
+    short = ask(words)
     whole = without_pruning(words)
     if seed % len(WORK) != ONLY_A_BUDGET:
-        assert facts_of(pruned) == facts_of(whole), words
+        assert facts_of(short) == facts_of(whole), words
         return
     # Of two offers that buy the same units within a budget, the fresher one is taken, and pruning leaves the one that
     # costs less as read and as expected.
-    assert pruned.code == whole.code
-    for each, other in zip(pruned.options, whole.options, strict=True):
+    assert short.code == whole.code
+    for each, other in zip(short.options, whole.options, strict=True):
         assert (
             each["performance"]["requests_per_s"]["value"] >= other["performance"]["requests_per_s"]["value"]
         )
