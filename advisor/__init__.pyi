@@ -124,6 +124,7 @@ def recommend(
     emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm', 'dynamo', 'llm-d', 'kserve', 'ray'] | None = ...,
     emit_dir: str | Path | None = ...,
     what_if: bool | None = ...,
+    question: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -248,6 +249,7 @@ def recommend(
         emit: Files that start the first option, printed or in a folder.
         emit_dir: Where they go; -o FOLDER says the same.
         what_if: Controls on the page of -o FILE.html: other loads, limits, prices, terms.
+        question: The question in words; other keywords count first.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.
@@ -334,6 +336,7 @@ def cost(
     egress_tb: float | str | None = ...,
     top: int | str | None = ...,
     what_if: bool | None = ...,
+    question: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -402,6 +405,7 @@ def cost(
         egress_tb: Sent out a month, at the provider's price.
         top: Accelerators to rank.
         what_if: Controls on the page of -o FILE.html: other volumes, hours, prices, years.
+        question: The question in words; other keywords count first.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.

@@ -8,12 +8,15 @@ import datetime
 import inspect
 import keyword
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import SequenceMatcher
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
+from typer import Option
 from typer.models import ArgumentInfo
 
 from advisor.ask.inputs import option_name, parameters_of
@@ -29,6 +32,20 @@ if TYPE_CHECKING:
 
 SHARED: Final = ("seed", "as_of", "calibration", "offline")
 """Options of every command that change an answer; the others are about a terminal."""
+_OF_QUESTIONS: Final = "use_case"
+"""Option of the commands that take a question in words."""
+_QUESTION: Final = inspect.Parameter(
+    "question",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        str | None,
+        Option("--question", metavar="TEXT", help="The question in words; other keywords count first."),
+    ],
+)
+_ALIKE: Final = 0.8
+"""Likeness of two names from which on one is a slip for the other: `rates` and `rate` have 0.89, `request` and
+`requests_per_user` have 0.58."""
 FIXED: Final = {"json": True, "quiet": True, "no_input": True}
 UNITS: Final = {
     "N": "",
@@ -94,7 +111,8 @@ def keywords_of(name: str) -> Mapping[str, Keyword]:
     ordered = sorted(own, key=lambda each: first.index(each.name) if each.name in first else len(first))
     common = [each for each in parameters_of(SharedOptions) if each.name in SHARED]
     found = {}
-    for each in (*ordered, *common):
+    asks = [_QUESTION] if any(option_name(each) == _OF_QUESTIONS for each in own) else []
+    for each in (*ordered, *asks, *common):
         word = option_name(each)
         word = each.name if keyword.iskeyword(word) else word
         found[word] = Keyword(word, each, each.name in first)
@@ -108,17 +126,43 @@ def answer_call(
 
     Raises: AdvisorError and its kinds: as the command, or a keyword is unknown, missing or of another type.
     """
-    values = values_of(name, arguments, options)
-    return run_command(command_of(name), {**FIXED, **values}, frozenset(values))
+    given, notes = _read_keywords(name, arguments, options)
+    values = _values_of(name, given)
+    answer, shared = run_command(command_of(name), {**FIXED, **values}, frozenset(values))
+    return replace(answer, notes=(*notes, *answer.notes)), shared
 
 
-def values_of(name: str, arguments: Iterable[object], options: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of the command's fields; None is an option that is not given.
+def _read_keywords(
+    name: str, arguments: Iterable[object], options: Mapping[str, object]
+) -> tuple[dict[str, object], tuple[str, ...]]:
+    """Return the keywords that are given, those of a question in words among them, and notes on how that was read.
 
-    Raises: AdvisorError: a keyword is unknown or missing, or a value of another type.
+    Raises: AdvisorError: a keyword is unknown, or the question says nothing that is asked.
     """
     known = keywords_of(name)
     given = {word: value for word, value in _by_name(name, known, arguments, options) if value is not None}
+    question = given.pop(_QUESTION.name, None) if _QUESTION.name in known else None
+    if question is None:
+        return given, ()
+    from advisor.cli.sentence import options_of_sentence
+
+    words, notes = options_of_sentence(_text(known[_QUESTION.name], question))
+    by_option = {each.option: word for word, each in known.items()}
+    asked = dict(zip(words[::2], words[1::2], strict=True))
+    if unknown := sorted(asked.keys() - by_option.keys()):
+        raise UnknownOptionError(
+            f"{python_name(name)}() has no option for a part of the question: {', '.join(unknown)}",
+            fix="advisor.recommend(question=...) takes every part",
+        )
+    return {**{by_option[option]: value for option, value in asked.items()}, **given}, notes
+
+
+def _values_of(name: str, given: dict[str, object]) -> dict[str, object]:
+    """Return the values of the command's fields.
+
+    Raises: AdvisorError: a keyword is missing, or a value of another type.
+    """
+    known = keywords_of(name)
     given |= _split_count(known, given)
     for word, each in known.items():
         if each.parameter.default is inspect.Parameter.empty and word not in given:
@@ -152,16 +196,24 @@ def _by_name(
         )
     for word in options:
         if word not in known:
-            near = near_misses(word, list(known), {})
+            slip, hint = name_meant(word, known)
             raise UnknownOptionError(
                 f"{python_name(name)}() has no option {word!r}",
-                fix=f"{near[0]}=..." if near else f"help(advisor.{python_name(name)}) lists what it takes",
-                hint=f"did you mean: {', '.join(near)}?" if near else "",
+                fix=f"{slip}=..." if slip else f"help(advisor.{python_name(name)}) lists what it takes",
+                hint=hint,
             )
         if word in places[: len(arguments)]:
             raise UnknownOptionError(f"{python_name(name)}() has {word} twice", fix=f"give {word} once")
     yield from zip(places, arguments, strict=False)
     yield from options.items()
+
+
+def name_meant(word: str, known: Mapping[str, Keyword]) -> tuple[str, str]:
+    """Return the keyword for which an unknown one is a slip, empty where none is as like as that, and a hint at those
+    that are close."""
+    near = near_misses(word, list(known), {})
+    slip = next((each for each in near if SequenceMatcher(None, word, each).ratio() >= _ALIKE), "")
+    return slip, f"did you mean: {', '.join(near)}?" if near else ""
 
 
 def value_of(known: Keyword, value: object) -> object:

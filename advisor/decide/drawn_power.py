@@ -3,35 +3,71 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from advisor.catalog.schema import Accelerator
+from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Constraints, Scenario
 from advisor.decide.trial import FleetPart
-from advisor.simulator.power import board_power_w, serving_power_w
+from advisor.simulator.power import BoardState, board_power_w, serving_power_w
 from advisor.simulator.quantity import Quantity, weakest
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import ServingResult
 
 
-def pay_as_drawn(scenario: Scenario, plan: Planned) -> Planned:
-    """Return a plan on own boards whose electricity is that of the power which they draw; any other plan unchanged, as
-    where no source states what a board draws.
+def pay_as_drawn(scenario: Scenario, plan: Planned, result: ServingResult) -> Planned:
+    """Return a plan on own boards whose electricity is that of the power which they draw in a run at its load.
 
-    A search compares own boards at the power that they are rated for, which is known before a run and is the most
-    that they may draw.
+    Any other plan is returned unchanged, and so is one of boards of which no source states what they draw.
     """
     if not scenario.constraints.own:
         return plan
-    drawn = power_of(plan)
+    drawn = power_of(replace(plan, result=result))
     rated_w = _rated_power_w(plan)
     if drawn is None or not rated_w:
         return plan
-    return with_drawn_fraction(plan, min(1.0, drawn.value / rated_w))
+    return _with_drawn_fraction(plan, min(1.0, drawn.value / rated_w))
 
 
-def with_drawn_fraction(plan: Planned, fraction: float) -> Planned:
+def least_drawn_fraction(constraints: Constraints, chip: Accelerator) -> float:
+    """Return the least that an own board with a model in memory draws, over its rated power; 1 for rented boards, and
+    where no source states what one draws.
+
+    Source: `serving_power_w`, in which work only adds to what a waiting board draws.
+    """
+    return batches_drawn_fraction(constraints, chip, 0.0)
+
+
+def batches_drawn_fraction(
+    constraints: Constraints, chip: Accelerator, busy_fraction: float, state: BoardState = "prefill"
+) -> float:
+    """Return the mean power of an own board that works on batches for a fraction of the time, over its rated power; 1
+    for rented boards, and where no source states what one draws.
+
+    Assumes: it draws in a batch what it draws in this state, and between batches what a waiting board does.
+    """
+    if not constraints.own or not chip.tdp_w:
+        return 1.0
+    waiting = board_power_w(chip, "waiting")
+    working = board_power_w(chip, state)
+    if waiting is None or working is None:
+        return 1.0
+    watts = waiting.value + busy_fraction * max(0.0, working.value - waiting.value)
+    return min(1.0, watts / chip.tdp_w)
+
+
+def run_drawn_fraction(constraints: Constraints, result: ServingResult, replica: ReplicaModel) -> float:
+    """Return the mean power of an own board over a run, over its rated power; 1 for rented boards, and where no source
+    states what one draws."""
+    rated_w = replica.deployment.accelerator.tdp_w
+    drawn = serving_power_w(result, replica) if constraints.own and rated_w else None
+    return min(1.0, drawn.value / rated_w) if drawn is not None and rated_w else 1.0
+
+
+def _with_drawn_fraction(plan: Planned, fraction: float) -> Planned:
     """Return a plan on own boards that draw this fraction of their rated power, and are paid by it."""
     bought = plan.found.purchase
     ratio = fraction / bought.drawn_fraction
-    # A budget is compared by what it buys, whether or not it is spent.
-    compared = 1.0 if plan.demand.kind == "budget" else ratio
+    compared = ratio if is_compared_as_drawn(plan.demand) else 1.0
     paid = replace(
         bought,
         drawn_fraction=fraction,
@@ -40,6 +76,12 @@ def with_drawn_fraction(plan: Planned, fraction: float) -> Planned:
     )
     found = plan.found.with_purchase(paid)
     return replace(plan, found=found, expected_cost=compared * plan.expected_cost)
+
+
+def is_compared_as_drawn(demand: Demand) -> bool:
+    """Whether own boards are compared by the power that they draw: for a given load. A budget, and all boards that are
+    there, are compared by what they carry."""
+    return demand.kind in ("rate", "clients")
 
 
 def _rated_power_w(plan: Planned) -> float:

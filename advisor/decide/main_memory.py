@@ -1,23 +1,24 @@
 """Models that are too large for the accelerators that are there, with a part of their weights in main memory."""
 
-import math
+from bisect import bisect_left
 from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import by_id as engine_by_id
 from advisor.catalog.engines import split_release, weight_formats
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Scenario, Traffic
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.host_layers import num_expert_layers, without_experts
+from advisor.simulator.host_layers import HostLayers, num_expert_layers
+from advisor.simulator.replica_model import EngineSettings, replica_memory
 
 _ENGINE: Final = "llama.cpp"
 """Engine that keeps layers, or their experts, in main memory and multiplies them there."""
 _USUAL_FORMAT: Final = "q4_k_m"
-_FOR_WEIGHTS: Final = 0.8
-"""Part of the memory of accelerators that weights may take; the rest is for cache and buffers. Own choice."""
 
 
 def main_memory_hint(scenario: Scenario, model: Model) -> str:
@@ -37,29 +38,45 @@ def main_memory_hint(scenario: Scenario, model: Model) -> str:
     precision = next((each for each in wanted if each in formats and bytes_per_element(each) < 1.5), "")
     if accelerator.unified_memory or not precision or not accelerator.memory_bytes:
         return ""
-    each = bytes_per_element(precision)
-    whole = parameter_count(model).total * each
-    in_host = whole - _FOR_WEIGHTS * count * accelerator.memory_bytes
-    if in_host <= 0.0:
+    deployment = Deployment(
+        model, accelerator, engine_by_id(_ENGINE), pipeline_parallel=count, weight_dtype=precision
+    )
+    if _holds(deployment, None, scenario.traffic):
         return ""
-    option = _experts_or_layers(model, whole, each, in_host)
-    if not option:
+    fewest = _fewest_in_host(deployment, scenario.traffic)
+    if fewest is None:
         return ""
+    option, host = fewest
+    held = parameter_count(host.model_on_accelerators(model)).total
+    in_host = (parameter_count(model).total - held) * bytes_per_element(precision)
     stages = f" --pp {count}" if count > 1 else ""
     typed = f"--model {model.id} --gpu {name}{stages} --engine {_ENGINE} --precision {precision} {option}"
     command = f"advisor simulate serve {typed} --concurrency 1"
     return f"{_ENGINE} can keep {in_host / GB:.0f} GB of it in main memory: {command}"
 
 
-def _experts_or_layers(model: Model, whole: float, each: float, in_host: float) -> str:
-    """Return the option that keeps `in_host` bytes of a model of `whole` bytes in main memory; empty if all of it would
-    be there. Routed experts come first: a token reads few of them."""
-    with_experts = num_expert_layers(model)
+def _fewest_in_host(deployment: Deployment, traffic: Traffic) -> tuple[str, HostLayers] | None:
+    """Return the fewest experts, or layers, in main memory with which the accelerators hold the rest and a request, and
+    how they are typed; None if they do not. Routed experts come first: a token reads few of them."""
+    layers = sum(group.count for group in deployment.model.layers)
+    with_experts = num_expert_layers(deployment.model)
     if with_experts:
-        experts = whole - parameter_count(without_experts(model, 0)).total * each
-        number = math.ceil(with_experts * in_host / experts)
-        dense = sum(group.count for group in model.layers) - with_experts
-        return f"--host-experts {dense + number}" if number <= with_experts else ""
-    layers = sum(group.count for group in model.layers)
-    left = math.floor(layers * (1.0 - in_host / whole))
-    return f"--gpu-layers {left}" if left >= 1 else ""
+        counts = range(layers - with_experts + 1, layers + 1)
+        choices = [(f"--host-experts {each}", HostLayers(expert_layers=each)) for each in counts]
+    else:
+        choices = [(f"--gpu-layers {each}", HostLayers(gpu_layers=each)) for each in range(layers - 1, 0, -1)]
+    place = bisect_left(choices, True, key=lambda choice: _holds(deployment, choice[1], traffic))
+    return choices[place] if place < len(choices) else None
+
+
+def _holds(deployment: Deployment, host: HostLayers | None, traffic: Traffic) -> bool:
+    """Whether accelerators hold what is not in main memory, and the longest request.
+
+    Source: `replica_memory`, as a simulation of it does.
+    """
+    longest = traffic.longest_request_tokens
+    try:
+        memory = replica_memory(deployment, EngineSettings(host=host), longest, traffic.mean_context_tokens)
+    except InfeasibleError:
+        return False
+    return memory.kv_capacity_tokens >= longest

@@ -10,7 +10,7 @@ from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import sold_values
-from advisor.decide.purchase import Demand, budget_option, smallest_budget
+from advisor.decide.purchase import Demand, extra_usd_per_hour, least_budget, smallest_budget
 from advisor.decide.ranking import judge_purchase
 from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
@@ -254,31 +254,39 @@ def _with_rate(scenario: Scenario, rate_per_s: float | None) -> Scenario:
 
 
 def _enough(scenario: Scenario, ask: Ask) -> str:
-    """Return the smallest budget that was found to buy a deployment, as it is typed; empty where money is not what
-    lacks.
+    """Return the least budget that buys a deployment, as it is typed; empty where money is not what lacks.
 
     The cheapest deployment without a budget comes first. A search with its bill as the budget may find none, since it
-    stops at shorter runs; then a little more is tried, and what that buys is asked for again at its own bill.
+    stops at shorter runs; then a little more is tried. What that buys may not be the cheapest bill, since deployments
+    are compared by expected prices: less is asked about until nothing is found.
     """
     free = scenario.with_objectives(budget_usd_per_hour=None)
     found = ask(free if _has_load(scenario) else _with_rate(free, _TRICKLE_PER_S))
     if found is None:
         return ""
-    least = found.purchase.usd_per_hour
+    bought = list[Found]()
+
+    def ask_within(usd_per_hour: float) -> float | None:
+        answer = ask(scenario.with_objectives(budget_usd_per_hour=usd_per_hour))
+        if answer is None:
+            return None
+        bought.append(answer)
+        return _bill_usd_per_hour(scenario, answer)
+
+    least = _bill_usd_per_hour(scenario, found)
     for factor in _MORE:
-        bought = ask(scenario.with_objectives(budget_usd_per_hour=factor * least + _CENT_USD))
-        if bought is None:
-            continue
-        usd_per_hour = bought.purchase.usd_per_hour
-        if (
-            factor == 1.0
-            or ask(scenario.with_objectives(budget_usd_per_hour=usd_per_hour + _CENT_USD)) is not None
-        ):
-            placement = bought.purchase.placement
-            count = bought.purchase.num_units * placement.accelerators_per_unit
-            return smallest_budget(usd_per_hour, count, bought.accelerator_id, placement.price.provider)
-        return f"{budget_option(factor * least)} is enough"
+        if (bill := ask_within(factor * least + _CENT_USD)) is not None:
+            usd_per_hour = least_budget(bill, ask_within)
+            placement = bought[-1].purchase.placement
+            count = bought[-1].purchase.num_units * placement.accelerators_per_unit
+            return smallest_budget(usd_per_hour, count, bought[-1].accelerator_id, placement.price.provider)
     return ""
+
+
+def _bill_usd_per_hour(scenario: Scenario, found: Found) -> float:
+    """Return what a budget pays of a deployment: machines, storage and egress [USD/h]."""
+    bought = found.purchase
+    return bought.usd_per_hour + extra_usd_per_hour(bought.placement.price, scenario.beside)
 
 
 def _small_format(limits: Constraints, engines: tuple[Engine, ...]) -> str:

@@ -7,7 +7,6 @@ from advisor.catalog import engines as engine_catalog
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.decide.candidates import candidates_within
 from advisor.decide.decision import NotTaken
-from advisor.decide.drawn_power import with_drawn_fraction
 from advisor.decide.offers import offers_by_accelerator
 from advisor.decide.option import Offer, Option, SharedPurchase
 from advisor.decide.race import Race
@@ -102,10 +101,7 @@ def _against(engine: str, race: Race, rank: int, entry: Planned, first: Planned)
     per = "an hour" if first.demand.kind == "clients" else "per million tokens"
     limit_usd = entry.expected_cost
     measured = (plan for plan in race.others(-1, name) if plan.found.candidate.deployment.engine.id == engine)
-    drawn = entry.found.purchase.drawn_fraction
     if (best := next(measured, None)) is not None:
-        if best.point is None:
-            best = with_drawn_fraction(best, drawn)  # its own boards are taken to draw as much
         if is_tie(chance_cheaper(entry, best)):
             return CostsAsMuch(rank)
         if best.expected_cost < limit_usd:
@@ -116,9 +112,7 @@ def _against(engine: str, race: Race, rank: int, entry: Planned, first: Planned)
         for trial in race.trials.values()
         if trial.accelerator_id == name and trial.candidate.deployment.engine.id == engine
     ]
-    floors = [
-        drawn * trial.floors[2 * (len(race.demands) - 1)] for trial in trials if trial.progress != "closed"
-    ]
+    floors = [trial.floors[2 * (len(race.demands) - 1)] for trial in trials if trial.progress != "closed"]
     if floors:
         return CostsMore(max(limit_usd, min(floors)), limit_usd, rank, is_bound=True, per=per)
     return next((trial.reason for trial in trials if trial.reason is not None), None)

@@ -12,7 +12,6 @@ from typing import Final, Literal, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.extra_prices import ExtraItem, extra_tiers
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.prices import (
     COMPARED_KINDS,
@@ -71,35 +70,6 @@ class Placement:
 def price_spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     """How far a price may have moved by a day; that of one's own electricity has not."""
     return NO_SPREAD if price.provider == OWN else spread_of(price, as_of)
-
-
-def pareto_placements(
-    ways: Iterable[Placement], as_of: datetime.date, extras: Sequence[ExtraItem] = ()
-) -> tuple[Placement, ...]:
-    """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
-    least and largest order. `extras` are storage and egress, if an amount of them is used."""
-    kept = list[tuple[float, Placement]]()
-    priced = [(way.usd_per_unit_hour * price_spread_of(way.price, as_of).mean_factor, way) for way in ways]
-    for usd, way in sorted(priced, key=lambda each: each[0]):
-        most = math.inf if way.max_units is None else way.max_units
-        is_beaten = any(
-            other.replicas_per_unit == way.replicas_per_unit
-            and other.min_units <= way.min_units
-            and (other.max_units is None or other.max_units >= most)
-            and _is_like(other.price, way.price, extras)
-            for _, other in kept
-        )
-        if not is_beaten:
-            kept.append((usd, way))
-    return tuple(way for _, way in kept)
-
-
-def _is_like(price: Price, other: Price, extras: Sequence[ExtraItem]) -> bool:
-    """Whether what is paid besides machines is the same: storage and egress as the offers state them, and what is used
-    of them at the same prices."""
-    names = ("storage_usd_per_gb_hour", "egress_usd_per_gb")
-    is_stated_alike = all(getattr(price, name) == getattr(other, name) for name in names)
-    return is_stated_alike and all(extra_tiers(price, item) == extra_tiers(other, item) for item in extras)
 
 
 def offers_by_accelerator(

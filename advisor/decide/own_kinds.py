@@ -41,6 +41,11 @@ class _Kind:
         return self.plan.found.purchase.placement
 
     @property
+    def usd_per_hour(self) -> float:
+        """Electricity of a replica at its capacity [USD/h]."""
+        return self.way.usd_per_unit_hour * self.plan.found.purchase.drawn_fraction
+
+    @property
     def load(self) -> float:
         """Capacity of a replica [requests/s]."""
         return self.plan.found.capacity.load
@@ -121,7 +126,7 @@ def _choose_counts(
     budget_w = scenario.constraints.power_budget_w or math.inf
 
     def usd_per_hour(counts: Sequence[int]) -> float:
-        return sum(count * kind.way.usd_per_unit_hour for count, kind in zip(counts, kinds, strict=True))
+        return sum(count * kind.usd_per_hour for count, kind in zip(counts, kinds, strict=True))
 
     def is_allowed(counts: Sequence[int]) -> bool:
         draw_w = sum(count * kind.power_w for count, kind in zip(counts, kinds, strict=True))

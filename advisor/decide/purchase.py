@@ -2,15 +2,20 @@
 every command from machines, storage, egress and commitments. A price that no source states is unknown, never 0.
 """
 
+import datetime
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 from advisor.catalog.extra_prices import ExtraItem, extra_tiers, usd_of_tiers
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
-from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA, usd_words
+from advisor.catalog.units import CENTS_PER_USD, GB, HOUR_S, HOURS_PER_MONTH, MEGA, usd_words
+from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import most_clients
 from advisor.decide.offers import OWN, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Bill, BillLine, UnknownCost
@@ -97,6 +102,34 @@ def cheapest_purchase(
             best = bought
             least = expected
     return best
+
+
+def pareto_placements(
+    ways: Sequence[Placement],
+    as_of: datetime.date,
+    beside: ExtraItems,
+    kind_of: Callable[[Placement], Hashable] = attrgetter("replicas_per_unit", "price.term"),
+) -> tuple[Placement, ...]:
+    """Return the ways to buy that some demand may take, in their order: a way is left out where another of its kind is
+    no worse in any of the `_coordinates`. Units of one kind have as much room for replicas, at one term."""
+    known = [(kind_of(way), _coordinates(way, as_of, beside), place) for place, way in enumerate(ways)]
+    kept = defaultdict[Hashable, list[tuple[float, ...]]](list)
+    places = list[int]()
+    # What is no worse in any coordinate sorts before what it beats.
+    for kind, own, place in sorted(known, key=lambda each: each[1:]):
+        if not any(all(map(operator.le, other, own)) for other in kept[kind]):
+            kept[kind].append(own)
+            places.append(place)
+    return tuple(ways[place] for place in sorted(places))
+
+
+def _coordinates(way: Placement, as_of: datetime.date, beside: ExtraItems) -> tuple[float, ...]:
+    """All that a purchase reads of a way besides its room, each better where it is smaller: by the expected price of a
+    unit ways are compared, by the price that was read, storage and egress budgets are kept, and orders have limits."""
+    read_usd = way.usd_per_unit_hour
+    expected_usd = read_usd * price_spread_of(way.price, as_of).mean_factor
+    most = math.inf if way.max_units is None else way.max_units
+    return expected_usd, read_usd, extra_usd_per_hour(way.price, beside), way.min_units, -most
 
 
 def purchase_on(
@@ -296,6 +329,32 @@ def extra_usd_per_hour(price: Price, beside: ExtraItems) -> float:
     return sum(_extra_usd_per_month(price, beside)[0].values()) / HOURS_PER_MONTH
 
 
+def least_budget(usd: float, ask: Callable[[float], float | None]) -> float:
+    """Return the least budget in whole cents that has an answer, given one that has [USD].
+
+    `ask` returns the bill of the answer within a budget, None where there is none. Where the work of a question ends
+    before, what is known to be enough is returned.
+
+    Assumes: what is within a budget is within a larger one.
+    """
+    enough = _round_up_to_cents(usd)
+    refused = 0
+    while enough - refused > 1 and not is_spent():
+        tried = min(_round_up_to_cents(usd), enough - 1)
+        tried = tried if tried > refused else (enough + refused) // 2
+        bill = ask(tried / CENTS_PER_USD)
+        if bill is None:
+            refused = tried
+        else:
+            enough = tried
+            usd = bill
+    return enough / CENTS_PER_USD
+
+
+def _round_up_to_cents(usd: float) -> int:
+    return math.ceil(CENTS_PER_USD * usd - 1e-6)
+
+
 def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider: str) -> str:
     """The budget that buys the cheapest deployment, as it is typed, up to the next cent, and what it buys."""
     where = "of your own" if provider == OWN else f"from {provider}"
@@ -304,7 +363,7 @@ def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider:
 
 def budget_option(usd: float, per: str = "/h") -> str:
     """A budget as it is typed, up to the next cent; of a job `per` is empty."""
-    return f"--budget {math.ceil(100.0 * usd - 1e-6) / 100.0:.2f}{per}"
+    return f"--budget {_round_up_to_cents(usd) / CENTS_PER_USD:.2f}{per}"
 
 
 def bill_words(bill: Bill, which: str = "Option 1") -> str:

@@ -20,7 +20,7 @@ from advisor.catalog.schema import Model
 from advisor.decide.bounds import slow_alone, surface_requests_per_s, too_long_a_prompt
 from advisor.decide.candidates import batch_variants
 from advisor.decide.certainty import chance_within, tighten
-from advisor.decide.drawn_power import pay_as_drawn
+from advisor.decide.drawn_power import is_compared_as_drawn, least_drawn_fraction, pay_as_drawn
 from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import percentile_s, strain
@@ -36,11 +36,12 @@ from advisor.decide.measure import (
     Stage,
     planning_point,
 )
-from advisor.decide.offers import Placement, pareto_placements
+from advisor.decide.offers import Placement
 from advisor.decide.purchase import (
     Demand,
     expected_cost,
     least_costs,
+    pareto_placements,
     purchase_on,
     with_replicas,
 )
@@ -202,6 +203,9 @@ class Race:
         self._known_ways: dict[tuple[int, bool], tuple[Placement, ...]] = {}
         self._by_candidate = {id(trial.candidate): trial for trial in trials}
         for trial in trials:
+            trial.least_drawn = least_drawn_fraction(
+                scenario.constraints, trial.candidate.deployment.accelerator
+            )
             self._enter(trial)
         for state in self.states:
             state.least = min((heap[0][0] for heap in state.open.values() if heap), default=math.inf)
@@ -242,6 +246,14 @@ class Race:
                 keep_furthest(self.reasons, trial.accelerator_id, NotTried())
             elif trial.accelerator_id not in able:
                 keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
+
+    def end_at(self, place: int, width: int) -> None:
+        """Leave out the demands behind one, which becomes the last, and race on for it with a `width`."""
+        self.demands = self.demands[: place + 1]
+        self.states = self.states[: 2 * len(self.demands)]
+        for trial in self.trials.values():
+            trial.floors = trial.floors[: len(self.states)]
+        self.run(width)
 
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the safe one
@@ -315,9 +327,9 @@ class Race:
         return None
 
     def _as_is(self, plan: Planned) -> Planned:
-        """Return a plan as sure as what it shows, own boards paid by what they draw there; without a planning point it
-        shows its full load."""
-        plan = pay_as_drawn(self.scenario, plan)
+        """Return a plan as sure as what it shows: without a planning point its full load, at which own boards pay."""
+        if not is_compared_as_drawn(plan.demand):
+            plan = pay_as_drawn(self.scenario, plan, plan.result)
         within = chance_within(plan.found, plan.result, self.scenario.objectives)
         return plan if within >= plan.chance else replace(plan, chance=within)
 
@@ -524,14 +536,12 @@ class Race:
         for place, state in enumerate(self.states):
             limit = margin * state.limits()(trial.accelerator_id)
             if trial.floors[place] < limit:
-                lanes.append((self._ways(trial, state.lane), state.lane.demand, limit))
-        if not lanes or any(limit == math.inf for _, _, limit in lanes):
+                lanes.append((state.lane, limit))
+        if not lanes or any(limit == math.inf for _, limit in lanes):
             return 0.0
 
         def wins(load: float) -> bool:
-            return any(
-                least_costs(self.scenario, (demand,), ways, load)[0] < limit for ways, demand, limit in lanes
-            )
+            return any(self._least_cost(trial, lane, load) < limit for lane, limit in lanes)
 
         low = 0.0
         high = trial.best_load
@@ -575,9 +585,7 @@ class Race:
     def _enter(self, trial: Trial) -> None:
         """Put a candidate into every lane at the least that it can cost there, by the most that it may carry."""
         trial.floors = [
-            least_costs(self.scenario, (state.lane.demand,), self._ways(trial, state.lane), trial.best_load)[
-                0
-            ]
+            self._least_cost(trial, state.lane, trial.best_load)
             if trial.may_be_likely or not state.lane.is_safe
             else math.inf
             for state in self.states
@@ -588,12 +596,18 @@ class Race:
             if trial.floors[place] < math.inf:
                 heapq.heappush(state.open[trial.accelerator_id], (trial.floors[place], trial.order))
 
+    def _least_cost(self, trial: Trial, lane: Lane, load: float) -> float:
+        """Return the least expected cost of a candidate in a lane if one replica carries at most this load; own boards
+        draw at least what is known of them."""
+        (cost,) = least_costs(self.scenario, (lane.demand,), self._ways(trial, lane), load)
+        return trial.least_drawn * cost if is_compared_as_drawn(lane.demand) else cost
+
     def _ways(self, trial: Trial, lane: Lane) -> tuple[Placement, ...]:
         """The ways to buy a candidate in a lane that may be the cheapest."""
         key = id(trial.ways), lane.is_safe
         if key not in self._known_ways:
             ways = firm_ways(self.scenario, trial.ways) if lane.is_safe else trial.ways
-            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of, self.scenario.beside.used)
+            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of, self.scenario.beside)
         return self._known_ways[key]
 
     def _close(self, trial: Trial, reason: Reason) -> None:
@@ -648,23 +662,31 @@ class Race:
         capacity = self._measurements_of(trial).capacity(stage)
         if capacity is None and is_spent():
             return
+        if capacity is None:
+            self._close(trial, self._miss(trial))
+        else:
+            self._price(trial, capacity, stage)
         if stage == "screened":
             for child in self._children(trial, capacity.load if capacity else 0.0):
                 self._enter(child)
-        if capacity is None:
-            self._close(trial, self._miss(trial))
-            return
+
+    def _price(self, trial: Trial, capacity: Capacity, stage: Stage) -> None:
+        """Price a candidate of a capacity in every lane."""
         trial.progress = stage
         trial.capacity = capacity
         if stage == "confirmed":
             trial.confirmed = capacity
         if self.scenario.traffic.concurrency is None:
             trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
+        plans = [self._plan(state, trial) for state in self.states]
+        trial.least_drawn = min(
+            (plan.found.purchase.drawn_fraction for plan in plans if plan), default=trial.least_drawn
+        )
         self._enter(trial)
-        for state in self.states:
+        for state, plan in zip(self.states, plans, strict=True):
             state.shown.discard(trial.order)
             state.chances.pop(trial.order, None)
-            state.put(trial.accelerator_id, trial.order, self._plan(state, trial))
+            state.put(trial.accelerator_id, trial.order, plan)
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
             keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
@@ -708,6 +730,8 @@ class Race:
             # factor. Elsewhere at most a factor of two is assumed.
             best = bound if binding == "itl" or not held else held / _LEAST_GAIN
             child = Trial(max(self.trials) + 1, candidate, trial.ways, bound, best, parent=trial)
+            # Other batch limits let boards carry more, and not draw less at the same load.
+            child.least_drawn = trial.least_drawn
             self.trials[child.order] = child
             self._by_candidate[id(candidate)] = child
             yield child
@@ -743,7 +767,7 @@ class Race:
             assert trial.replica is not None
             runs = trial.measurements
             found = Found(trial.candidate, trial.replica, capacity, purchase, trial.ways, measurements=runs)
-            plan = judge_purchase(scenario, demand, found)
+            plan = _pay_at_load(scenario, judge_purchase(scenario, demand, found))
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
         if best is None or (state.lane.is_safe and not best.is_safe):
@@ -802,20 +826,7 @@ def run_planning_point(
     most_runs = most_runs or (LEAST_SHOWN if scenario.screened_only else 0)
     is_counted = plan.demand.kind in ("rate", "clients")
     for _ in range(max(_MOST_GROWTH, plan.found.purchase.num_replicas if is_counted else 0)):
-        found = plan.found
-        points = {} if found.measurements is None else found.measurements.points
-        point = points.get((plan.load, most_runs))
-        if point is None:
-            point = planning_point(
-                found.served,
-                scenario.traffic,
-                scenario.objectives,
-                plan.load,
-                scenario.seed,
-                spacing_s=found.capacity.spacing_s,
-                most_runs=most_runs,
-            )
-            points[plan.load, most_runs] = point
+        point = _point_of(scenario, plan, most_runs)
         at_point = _showing(scenario, plan, point)
         if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
             return at_point
@@ -824,6 +835,35 @@ def run_planning_point(
             return larger
         plan = larger
     return None
+
+
+def _point_of(scenario: Scenario, plan: Planned, most_runs: int) -> PlanningPoint:
+    """Return what a replica shows at the load of a plan, in `most_runs` runs if that is not 0; made once."""
+    found = plan.found
+    points = {} if found.measurements is None else found.measurements.points
+    point = points.get((plan.load, most_runs))
+    if point is None:
+        point = planning_point(
+            found.served,
+            scenario.traffic,
+            scenario.objectives,
+            plan.load,
+            scenario.seed,
+            spacing_s=found.capacity.spacing_s,
+            most_runs=most_runs,
+        )
+        points[plan.load, most_runs] = point
+    return point
+
+
+def _pay_at_load(scenario: Scenario, plan: Planned) -> Planned:
+    """Return a plan on own boards that are compared as they draw, paid by what they do in one run at its load.
+
+    Any other plan is returned unchanged.
+    """
+    if not scenario.constraints.own or not is_compared_as_drawn(plan.demand):
+        return plan
+    return pay_as_drawn(scenario, plan, _point_of(scenario, plan, most_runs=1).result)
 
 
 def grow_until_likely(scenario: Scenario, plan: Planned) -> Planned | None:
@@ -857,7 +897,7 @@ def _showing(scenario: Scenario, plan: Planned, point: PlanningPoint) -> Planned
     clients are served as fast as they are there, which decides what a token costs, and not what the search compares."""
     result = point.result
     chance = min(plan.chance, chance_within(plan.found, result, scenario.objectives))
-    plan = pay_as_drawn(scenario, replace(plan, chance=chance, result=result, point=point))
+    plan = pay_as_drawn(scenario, replace(plan, chance=chance, result=result, point=point), result)
     if plan.demand.kind != "clients":
         return plan
     bought = plan.found.purchase
@@ -886,8 +926,13 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
         if bought is None or bought.num_replicas <= count:
             return None
-        return judge_purchase(scenario, demand, found.with_purchase(bought))
-    return buy_at_capacity(scenario, demand, found, capacity.scale(GRID))
+        larger = judge_purchase(scenario, demand, found.with_purchase(bought))
+    else:
+        less = buy_at_capacity(scenario, demand, found, capacity.scale(GRID))
+        if less is None:
+            return None
+        larger = less
+    return _pay_at_load(scenario, larger)
 
 
 def cannot_be_had(scenario: Scenario) -> Reason:

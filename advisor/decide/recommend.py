@@ -39,7 +39,7 @@ from advisor.decide.offers import (
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
-from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
+from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on, with_replicas
 from advisor.decide.race import WIDTH, Race, Report, grow_until_likely
 from advisor.decide.ranking import (
     Planned,
@@ -155,13 +155,15 @@ def search_scenario(
     if done.race.entries(-1, 1) or done.together is not None:
         return done
     rates = scenario.ladder_per_s
-    carried = [rate for place, rate in enumerate(rates) if done.race.entries(place, 1)]
+    carried = [place for place in range(len(rates)) if done.race.entries(place, 1)]
     if carried:
         # What the limits let be had does not carry the largest loads of a question without one.
-        fewer = scenario.model_copy(update={"ladder_per_s": rates[: rates.index(carried[-1]) + 1]})
-        again = search_scenario(fewer, progress=progress, offered=offered, work=work, width=width)
-        told = f"what can be had within the limits carries the usual loads up to {carried[-1]:g} requests/s"
-        return replace(again, notes=(*again.notes, told))
+        fewer = rates[: carried[-1] + 1]
+        with limit_effort(SEARCH_WORK if work is None else work):
+            done.race.end_at(carried[-1], width)
+        told = f"what can be had within the limits carries the usual loads up to {fewer[-1]:g} requests/s"
+        asked = done.scenario.model_copy(update={"ladder_per_s": fewer})
+        return replace(done, scenario=asked, notes=(*done.notes, told))
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
@@ -220,9 +222,18 @@ def _run_search(
 
 
 def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchase | None:
-    """Return what a plan buys of one offer; None if that offer cannot carry the demand."""
+    """Return what a plan buys of one offer, as many replicas as its planning point took; None if that offer cannot
+    carry the demand."""
     capacity = plan.found.capacity
-    return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+    shown = plan.found.purchase
+    if way is shown.placement:
+        return shown
+    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+    is_counted = plan.demand.kind in ("rate", "clients")
+    if bought is None or not is_counted or bought.num_replicas >= shown.num_replicas:
+        return bought
+    load = capacity.load
+    return with_replicas(scenario, plan.demand, way, load, capacity.requests_per_s, shown.num_replicas)
 
 
 def _is_answered(scenario: Scenario, progress: Report, answered: set[Scenario]) -> bool:
@@ -695,9 +706,6 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     order = entries[:top]
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
-    # Own boards that were not run at a planning point are taken to draw as much of their rated power as the last
-    # option's.
-    drawn = order[-1].found.purchase.drawn_fraction
     race = done.race
     # Of equal bills a surer deployment is the entry; what its accelerator could cost is the least of all.
     known = {
@@ -714,15 +722,15 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
         if name in shown_ids:
             continue
         measured = race.others(-1, name)
-        floor = drawn * race.floor(-1, name)
+        floor = race.floor(-1, name)
         if name in known:
             dearer.append((known[name], name, False))
         elif measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            cost = measured[0].expected_cost * (drawn if measured[0].point is None else 1.0)
+            cost = measured[0].expected_cost
             least = cost if is_settled else max(min(cost, floor), proven)
             dearer.append((least, name, not is_settled))
-        elif (least := drawn * race.open_floor(-1, name)) < float("inf"):
+        elif (least := race.open_floor(-1, name)) < float("inf"):
             dearer.append((max(least, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))

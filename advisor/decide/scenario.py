@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, model_validator
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.extra_prices import ExtraItem
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Calibration, Engine, Model
 from advisor.catalog.schema.price import Tenancy
@@ -266,15 +265,6 @@ class ExtraItems(Record):
     storage_bytes: float | None = Field(default=None, ge=0)
     """Kept all the time."""
     egress_bytes_per_month: float | None = Field(default=None, ge=0)
-
-    @property
-    def used(self) -> tuple[ExtraItem, ...]:
-        """The items of which an amount is used, so that their prices count."""
-        amounts: dict[ExtraItem, float | None] = {
-            "storage": self.storage_bytes,
-            "egress": self.egress_bytes_per_month,
-        }
-        return tuple(item for item, amount in amounts.items() if amount)
 
 
 class AdapterLoad(Record):

@@ -200,8 +200,9 @@ def _cost(plan: Planned, basis: Basis) -> Quantity:
 
 
 def _expected_usd_per_million_tokens(plan: Planned) -> float:
-    """Return the expected cost of a million tokens; clients are compared by the bill, and paid for by the token."""
-    if plan.demand.kind != "clients":
+    """Return the expected cost of a million tokens; clients are compared by the bill, and all own boards by what they
+    carry."""
+    if plan.demand.kind not in ("clients", "unit"):
         return plan.expected_cost
     bought = plan.found.purchase
     return plan.expected_cost / bought.cost * bought.usd_per_million_tokens

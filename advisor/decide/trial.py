@@ -119,6 +119,8 @@ class Trial:
     """Why it is closed."""
     may_be_likely: bool = True
     """Whether it may keep the objectives with the chance of a safe pick at any load."""
+    least_drawn: float = 1.0
+    """Least power that its boards draw over their rated power, if they are owned; 1 for rented ones."""
     floors: list[float] = field(default_factory=list)
     """Least expected cost by lane, as in Purchase.cost; infinite where it cannot be bought."""
     parent: "Trial | None" = None

@@ -18,9 +18,9 @@ from advisor.decide.certainty import LIKELY
 from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
 from advisor.decide.measure import Capacity
-from advisor.decide.offers import ROUNDING, market, pareto_placements, placements, price_spread_of
+from advisor.decide.offers import ROUNDING, market, placements, price_spread_of
 from advisor.decide.option import Option, with_terms
-from advisor.decide.purchase import Demand, purchase_on
+from advisor.decide.purchase import Demand, pareto_placements, purchase_on
 from advisor.decide.ranking import (
     QUANTILE_Z,
     SAMPLING_SIGMA,
@@ -339,8 +339,8 @@ def _offers(
         firm = firm_ways(scenario, ways)
         kept = dict.fromkeys(
             (
-                *pareto_placements(ways, scenario.as_of, scenario.beside.used),
-                *pareto_placements(firm, scenario.as_of, scenario.beside.used),
+                *pareto_placements(ways, scenario.as_of, scenario.beside),
+                *pareto_placements(firm, scenario.as_of, scenario.beside),
             )
         )
         for way in kept:

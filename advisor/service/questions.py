@@ -18,7 +18,7 @@ from advisor.ask.options import Effect
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 from advisor.cli.command import commands, effect_of
-from advisor.cli.keywords import Keyword, keywords_of
+from advisor.cli.keywords import Keyword, keywords_of, name_meant
 
 ALWAYS: Final = {"offline": True}
 """Keywords that a service sets: it never uses the network for a client."""
@@ -84,10 +84,11 @@ def check_values(name: str, body: object) -> tuple[dict[str, object], tuple[Atta
     attached: list[Attachment] = []
     for word, value in body.items():
         if word not in known:
-            near = near_misses(str(word), list(known), {})
+            slip, hint = name_meant(str(word)[:100], known)
             raise AdvisorError(
                 f"{name} has no keyword {str(word)[:100]!r}",
-                fix=f"{near[0]}" if near else f"one of {', '.join(list(known)[:8])}, ...",
+                fix=f'"{slip}": ...' if slip else f"one of {', '.join(list(known)[:8])}, ...",
+                hint=hint,
             )
         is_file = _takes_file(known[word])
         if isinstance(value, list) and _takes_files(known[word]):

@@ -25,6 +25,13 @@ class BatchPurchase:
     num_units: int
     duration_s: float
     usd: float
+    drawn_fraction: float
+    """Power that own boards draw over their rated power, by which their electricity is paid; 1 for what is rented."""
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of the units [USD/h]."""
+        return self.num_units * self.way.usd_per_unit_hour * self.drawn_fraction
 
     @property
     def num_replicas(self) -> int:
@@ -32,15 +39,27 @@ class BatchPurchase:
 
 
 def cheapest_batch(
-    ways: Sequence[Placement], requests_per_s: float, scenario: Scenario, job: BatchJob, candidate: Candidate
+    ways: Sequence[Placement],
+    requests_per_s: float,
+    scenario: Scenario,
+    job: BatchJob,
+    candidate: Candidate,
+    drawn_fraction: float,
 ) -> BatchPurchase | None:
-    """The cheapest way to buy replicas of this rate that finish in time."""
-    found = [p for way in ways if (p := _purchase(way, requests_per_s, scenario, job, candidate))]
+    """The cheapest way to buy replicas of this rate that finish in time; own boards draw this fraction of their rated
+    power."""
+    bought = (_purchase(way, requests_per_s, scenario, job, candidate, drawn_fraction) for way in ways)
+    found = [purchase for purchase in bought if purchase is not None]
     return min(found, key=lambda purchase: purchase.usd, default=None)
 
 
 def _purchase(
-    way: Placement, requests_per_s: float, scenario: Scenario, job: BatchJob, candidate: Candidate
+    way: Placement,
+    requests_per_s: float,
+    scenario: Scenario,
+    job: BatchJob,
+    candidate: Candidate,
+    drawn_fraction: float,
 ) -> BatchPurchase | None:
     if requests_per_s <= 0.0:
         return None
@@ -49,14 +68,15 @@ def _purchase(
     room_s = job.deadline_s - start_s
     if room_s <= 0.0:
         return None
-    units = math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit)
+    units = max(way.min_units, math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit))
     duration_s = start_s + job.num_requests / (rate * units * way.replicas_per_unit)
-    usd = job_usd(way.price.term, units * way.usd_per_unit_hour, duration_s)
+    machines = units * way.usd_per_unit_hour * drawn_fraction
+    usd = job_usd(way.price.term, machines, duration_s)
     budget = scenario.objectives.budget_usd_per_hour
-    per_hour = units * way.usd_per_unit_hour + extra_usd_per_hour(way.price, scenario.beside)
+    per_hour = machines + extra_usd_per_hour(way.price, scenario.beside)
     if (budget is not None and per_hour > budget * (1.0 + ROUNDING)) or units > (way.max_units or math.inf):
         return None
-    return BatchPurchase(way, units, duration_s, usd)
+    return BatchPurchase(way, units, duration_s, usd, drawn_fraction)
 
 
 def start_up_s(candidate: Candidate) -> float:

@@ -18,6 +18,7 @@ from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_
 from advisor.decide.candidates import Candidate, candidates_within
 from advisor.decide.certainty import allowance, holds_word
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
+from advisor.decide.drawn_power import least_drawn_fraction, run_drawn_fraction
 from advisor.decide.engine_classes import check_classes, doubt_of
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
 from advisor.decide.not_taken import providers_not_taken
@@ -33,7 +34,7 @@ from advisor.decide.offers import (
     stale_price_warnings,
 )
 from advisor.decide.option import Explanation, JobPerformance, Option
-from advisor.decide.purchase import bill_of, smallest_budget
+from advisor.decide.purchase import bill_of, least_budget, pareto_placements, smallest_budget
 from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
     CostsMore,
@@ -68,8 +69,6 @@ _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 _LEAST_REQUESTS = 400
 _MOST_REQUESTS = 4000
 """Fewest and most requests of the run that shows the rate of a replica; between them, four for each slot."""
-_WAYS = 3
-"""Offers of a replica that are compared, cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +152,13 @@ def _nothing(
     free = scenario.model_copy(update={"objectives": _NO_PROMISE})
     later = [job.deadline_s] if budget is not None else [s for s in _LATER_S if s > job.deadline_s]
     for deadline_s in later if suggests else ():
-        try:
-            options = recommend_batch(free, replace(job, deadline_s=deadline_s), suggests=False).options
-        except InfeasibleError:
+        least = _least_bill(free, replace(job, deadline_s=deadline_s))
+        if least is None:
             continue
-        least = min(options, key=lambda option: option.bill.usd_per_hour)
-        count = least.machine.num_accelerators
-        name = least.machine.accelerator
-        fix = f"--deadline {deadline_s / HOUR_S:g}h: {count} x {name} are done by then"
+        bought = f"{least.machine.num_accelerators} x {least.machine.accelerator}"
+        fix = f"--deadline {deadline_s / HOUR_S:g}h: {bought} are done by then"
         if budget is not None:
-            provider = least.offer.provider if least.offer else OWN
-            fix = smallest_budget(least.bill.usd_per_hour, count, name, provider)
+            fix = _enough(scenario, job, least)
         break
     alike: dict[Reason, list[str]] = {}
     for name, reason in reasons.items():
@@ -174,6 +169,32 @@ def _nothing(
         why="; ".join(name_accelerators(reason, names) for reason, names in common[:3]),
         fix=fix,
     )
+
+
+def _enough(scenario: Scenario, job: BatchJob, found: Option) -> str:
+    """Return the least budget that is enough for a job, and what it buys; `found` is done in time without a budget."""
+    bought = [found]
+
+    def ask_within(usd_per_hour: float) -> float | None:
+        option = _least_bill(scenario.with_objectives(budget_usd_per_hour=usd_per_hour), job)
+        if option is None:
+            return None
+        bought.append(option)
+        return option.bill.usd_per_hour
+
+    usd_per_hour = least_budget(found.bill.usd_per_hour, ask_within)
+    machine = bought[-1].machine
+    provider = bought[-1].offer.provider if bought[-1].offer else OWN
+    return smallest_budget(usd_per_hour, machine.num_accelerators, machine.accelerator, provider)
+
+
+def _least_bill(scenario: Scenario, job: BatchJob) -> Option | None:
+    """Return the option of a question that costs least an hour; None without an answer."""
+    try:
+        options = recommend_batch(scenario, job, suggests=False).options
+    except InfeasibleError:
+        return None
+    return min(options, key=lambda option: option.bill.usd_per_hour)
 
 
 def with_deadlines(
@@ -211,8 +232,9 @@ class _Entry:
     firm_ways: tuple[Placement, ...] = ()
     """The cheapest ways to buy it at prices that are safe to take."""
     replica: ReplicaModel | None = None
-    measured: tuple[float, float] | None = None
-    """Steady rate of a replica [requests/s] and its mean batch, once it was simulated."""
+    measured: tuple[float, float, float] | None = None
+    """Steady rate of a replica [requests/s], its mean batch, and what own boards draw over their rated power, once it
+    was simulated."""
 
 
 def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str, Reason]) -> Iterator[_Entry]:
@@ -230,13 +252,21 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             size = candidate.deployment.accelerators_per_replica
             able = placements(size, offers.get(name, ()), chip)
             firm = firm_ways(scenario, able)
-            ways = tuple(able[:_WAYS])
+            ways = pareto_placements(able, scenario.as_of, scenario.beside)
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
-            bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
+            drawn = least_drawn_fraction(scenario.constraints, chip)
+            bound = cheapest_batch(ways, float(rate), scenario, job, candidate, drawn)
             if bound is None:
                 keep_furthest(reasons, name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
-            yield _Entry(bound.usd, next(order), candidate, ways, float(rate), tuple(firm[:_WAYS]))
+            yield _Entry(
+                bound.usd,
+                next(order),
+                candidate,
+                ways,
+                float(rate),
+                pareto_placements(firm, scenario.as_of, scenario.beside),
+            )
 
 
 def _dearer(
@@ -260,7 +290,8 @@ def _dearer(
 
 def _at_firm_prices(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Entry | None:
     """The candidate as it is safe to take, with what is known of it; None where it is not."""
-    bound = cheapest_batch(entry.firm_ways, entry.requests_per_s, scenario, job, entry.candidate)
+    drawn = least_drawn_fraction(scenario.constraints, entry.candidate.deployment.accelerator)
+    bound = cheapest_batch(entry.firm_ways, entry.requests_per_s, scenario, job, entry.candidate, drawn)
     return None if bound is None else replace(entry, usd_bound=bound.usd, ways=entry.firm_ways)
 
 
@@ -332,7 +363,8 @@ def _tighten(
         reasons.setdefault(name, NotSupported(error.why or error.what))
         return
     rate = surface_requests_per_s(entry.replica, traffic, _NO_PROMISE)
-    bound = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
+    drawn = least_drawn_fraction(scenario.constraints, entry.candidate.deployment.accelerator)
+    bound = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate, drawn)
     if bound is None:
         keep_furthest(reasons, name, MissesDeadline(by_roofline=False))
         return
@@ -348,18 +380,19 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_safe: 
     assert replica is not None
     if entry.measured is None:
         entry.measured = _full_load(replica, scenario, job)
-    rate, mean_batch = entry.measured
+    rate, mean_batch, drawn = entry.measured
     if not rate or not math.isfinite(rate):
         return None
     if is_safe:
         slowest, _ = factors("throughput", class_of(replica, mean_batch))
         job = replace(job, deadline_s=job.deadline_s / allowance(1.0 / slowest))
-    purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
+    purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate, drawn)
     return None if purchase is None else _Run(entry.candidate, replica, rate, mean_batch, purchase)
 
 
-def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tuple[float, float]:
-    """Return the steady rate of a replica whose slots are always full [requests/s], and its mean batch."""
+def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tuple[float, float, float]:
+    """Return the steady rate of a replica whose slots are always full [requests/s], its mean batch, and what its own
+    boards draw over their rated power."""
     traffic = scenario.traffic
     fitting = int(replica.memory.kv_capacity_tokens / traffic.tokens_per_request)
     slots = max(1, min(replica.policy.num_slots, fitting))
@@ -367,7 +400,8 @@ def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tupl
     clients = min(slots, requests)
     workload = Workload(ClosedLoop(clients), lengths_of(traffic), requests)
     result = simulate(replica.surface, replica.policy, workload, seed=scenario.seed)
-    return result.steady_requests_per_s or result.requests_per_s, result.mean_batch
+    drawn = run_drawn_fraction(scenario.constraints, result, replica)
+    return result.steady_requests_per_s or result.requests_per_s, result.mean_batch, drawn
 
 
 def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
@@ -378,7 +412,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scale(purchase.num_replicas)
     duration_s = purchase.duration_s * rate.value / rate
-    per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
+    per_hour = purchase.usd_per_hour
     machines = bill_of(price, per_hour, ExtraItems(), duration_s=duration_s).usd
     assert machines is not None
     tokens = job.num_requests * traffic.tokens_per_request

@@ -38,10 +38,12 @@ class ItemFound:
     fleet: BatchFleet
     num_units: int
     items_per_s: float
+    drawn_fraction: float = 1.0
+    """Power that own boards draw over their rated power, by which their electricity is paid; 1 for what is rented."""
 
     @property
     def usd_per_hour(self) -> float:
-        return self.num_units * self.candidate.way.usd_per_unit_hour
+        return self.num_units * self.candidate.way.usd_per_unit_hour * self.drawn_fraction
 
     @property
     def usd_per_item(self) -> float:

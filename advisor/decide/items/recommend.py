@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -12,6 +13,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO, plain_number
 from advisor.decide.certainty import LIKELY, allowance
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
+from advisor.decide.drawn_power import batches_drawn_fraction, least_drawn_fraction
 from advisor.decide.items.option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -26,7 +28,7 @@ from advisor.decide.items.starting import lacks_engine
 from advisor.decide.not_taken import providers_not_taken
 from advisor.decide.offers import ROUNDING, Placement, market, placements
 from advisor.decide.option import Option
-from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
+from advisor.decide.purchase import extra_usd_per_hour, least_budget, pareto_placements, smallest_budget
 from advisor.decide.reason import (
     CostsMore,
     DoesNotFit,
@@ -38,6 +40,7 @@ from advisor.decide.reason import (
     TooSlowAlone,
 )
 from advisor.decide.safe_picks import BLOCK, SAFE, order_by_trust, trust_of, with_safest
+from advisor.simulator.power import BoardState
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -48,10 +51,11 @@ from advisor.simulator.workloads.diffusion import Parallel
 from advisor.simulator.workloads.services import ItemService, check_model, item_service, quantity
 
 _SPLITS = (1, 2, 4, 8)
-_NUM_WAYS = 3
-"""Number of cheapest offers to try per replica: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
 """Rate for which the smallest fleet is enough [items/s]."""
+_STATES: Final[Mapping[str, BoardState]] = {"speech": "decode"}
+"""States of boards in a batch by workload: transcripts are generated token by token, all others are computed as prompts
+are."""
 _MOST_SIZINGS = 4
 """Times that a fleet is sized until it is likely to keep the promise: queues widen the interval as they fill."""
 _LEAST_MORE_ROOM = 1.05
@@ -236,7 +240,11 @@ def _services(
                 size = service.accelerators_per_replica
                 ways = placements(size, offers[name], chip)
                 firm = [way for way in ways if trust_of(service.basis, way.price, scenario.as_of) == SAFE]
-                yield service, list(dict.fromkeys([*ways[:_NUM_WAYS], *firm[:_NUM_WAYS]]))
+                kept = (
+                    *pareto_placements(ways, scenario.as_of, scenario.beside),
+                    *pareto_placements(firm, scenario.as_of, scenario.beside),
+                )
+                yield service, list(dict.fromkeys(kept))
 
 
 def _ways_to_split(scenario: ItemScenario) -> Iterator[Parallel]:
@@ -252,10 +260,11 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
     """Least dollars per item: no queues, no randomness, whole units where a rate is given; headroom included."""
     rate = scenario.rate_per_s
     most = service.best_items_per_s(scenario.latency_p99_s) / service.headroom
+    drawn = least_drawn_fraction(scenario.constraints, service.deployment.accelerator)
     if rate is None:
-        return way.usd_per_replica_hour / HOUR_S / most
+        return drawn * way.usd_per_replica_hour / HOUR_S / most
     replicas = math.ceil(rate / most - ROUNDING)
-    return math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
+    return drawn * math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
 
 
 def _cheapest(
@@ -355,14 +364,24 @@ def _buy_fleet(
 ) -> ItemFound | None:
     """The fleet on whole units of an offer; None beyond the budget or what can be had."""
     way = candidate.way
-    replicas = fleet.num_servers if scenario.rate_per_s is not None else way.replicas_per_unit
-    units = math.ceil(replicas / way.replicas_per_unit)
+    least = way.min_units * way.replicas_per_unit
+    replicas = fleet.num_servers if scenario.rate_per_s is not None else least
+    units = max(way.min_units, math.ceil(replicas / way.replicas_per_unit))
     served = scenario.rate_per_s or replicas * per_replica
-    found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
-    paid = found.usd_per_hour + extra_usd_per_hour(way.price, scenario.beside)
+    chip = candidate.service.deployment.accelerator
+    drawn = batches_drawn_fraction(
+        scenario.constraints, chip, fleet.busy_fraction, _STATES.get(scenario.job.workload, "prefill")
+    )
+    found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served, drawn)
+    paid = _paid_usd_per_hour(found, scenario)
     if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + ROUNDING):
         return None
     return None if way.max_units is not None and units > way.max_units else found
+
+
+def _paid_usd_per_hour(found: ItemFound, scenario: ItemScenario) -> float:
+    """Machines, storage and egress, as far as their prices are known [USD/h]."""
+    return found.usd_per_hour + extra_usd_per_hour(found.candidate.way.price, scenario.beside)
 
 
 def _nothing(
@@ -384,17 +403,26 @@ def _nothing(
     budget = scenario.budget_usd_per_hour
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S
-        asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=(), top=1)
-        may_enter = partial(_may_be_listed, asked)
-        fleets = _cheapest(asked, _candidates(asked, services), {}, may_enter).values()
-        least = min(fleets, key=lambda found: found.usd_per_item, default=None)
-        if least is not None:
-            service = least.candidate.service
-            price = least.candidate.way.price
-            count = least.fleet.num_servers * service.accelerators_per_replica
-            paid = least.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
+        asked = replace(scenario, rate_per_s=rate, ladder_per_s=(), top=1)
+        fleets: _Fleets = {}
+        bought = list[ItemFound]()
+
+        def ask_within(usd_per_hour: float | None) -> float | None:
+            within = replace(asked, budget_usd_per_hour=usd_per_hour)
+            best = _cheapest(within, _candidates(within, services), fleets, partial(_may_be_listed, within))
+            least = min(best.values(), key=lambda found: _paid_usd_per_hour(found, within), default=None)
+            if least is None:
+                return None
+            bought.append(least)
+            return _paid_usd_per_hour(least, within)
+
+        if (bill := ask_within(None)) is not None:
+            usd_per_hour = least_budget(bill, ask_within)
+            service = bought[-1].candidate.service
+            price = bought[-1].candidate.way.price
+            count = bought[-1].fleet.num_servers * service.accelerators_per_replica
             why = f"${plain_number(budget)}/h buys nothing that keeps it"
-            fix = smallest_budget(paid, count, price.accelerator, price.provider)
+            fix = smallest_budget(usd_per_hour, count, price.accelerator, price.provider)
     return InfeasibleError(
         f"nothing serves {model.id} with a p99 latency of {KILO * scenario.latency_p99_s:g} ms under these constraints",
         why=why,

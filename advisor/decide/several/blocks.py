@@ -1,7 +1,7 @@
 """Assignment of models to offers: blocks of models that share machines, and fleets of blocks at the least cost."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import NormalDist
@@ -10,8 +10,8 @@ from typing import Final
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
 from advisor.decide.drawn_power import pay_as_drawn
-from advisor.decide.offers import ROUNDING, Placement, placements, price_spread_of
-from advisor.decide.purchase import Purchase, usd_per_million_tokens
+from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, placements, price_spread_of
+from advisor.decide.purchase import Purchase, pareto_placements, usd_per_million_tokens
 from advisor.decide.ranking import (
     QUANTILES,
     SAMPLING_SIGMA,
@@ -91,8 +91,13 @@ def cheapest_fleets(
     """
     everyone = (1 << len(plans)) - 1
     drafts = list[tuple[Choice, ...]]()
-    for is_sound in (False, True):
-        choices = [_choices(scenarios[0], plans, chip, price, is_sound=is_sound) for chip, price in rows]
+    # Fleets are compared by expected prices, and a budget is held against those that were read.
+    prices_of_rows = [(False, False), (True, False), *([(False, True)] if budget < math.inf else [])]
+    for is_sound, is_as_read in prices_of_rows:
+        choices = [
+            _choices(scenarios[0], plans, chip, price, is_sound=is_sound, is_as_read=is_as_read)
+            for chip, price in rows
+        ]
         drafts += [found[everyone] for found in (_mix_choices(choices),) if everyone in found]
         for chip in {chip.id: chip for chip, _ in rows}.values():
             alone = [row[everyone] for row in choices if everyone in row and row[everyone].chip is chip]
@@ -150,10 +155,17 @@ def _rank(draft: Sequence[Choice] | None) -> tuple[float, int]:
 
 
 def _choices(
-    scenario: Scenario, plans: Plans, chip: Accelerator, price: Price, *, is_sound: bool
+    scenario: Scenario,
+    plans: Plans,
+    chip: Accelerator,
+    price: Price,
+    *,
+    is_sound: bool,
+    is_as_read: bool = False,
 ) -> dict[int, Choice]:
-    """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, if asked."""
-    spread = price_spread_of(price, scenario.as_of)
+    """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, or at the price
+    that was read, if asked."""
+    spread = NO_SPREAD if is_as_read else price_spread_of(price, scenario.as_of)
     found = dict[int, Choice]()
     if is_sound and not is_firm(price, spread):
         return found
@@ -234,7 +246,7 @@ def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float)
     found = plan.found.with_purchase(bought)
     judged = judge_purchase(scenario, plan.demand, found)
     shown = replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
-    return pay_as_drawn(scenario, shown)
+    return pay_as_drawn(scenario, shown, shown.result)
 
 
 def is_safe(fleet: Fleet) -> bool:
@@ -289,15 +301,19 @@ def compared_rows(
     chips: Mapping[str, Accelerator],
     sizes: Sequence[int],
 ) -> Iterator[tuple[Accelerator, Price]]:
-    """Yield the cheapest of the offers that have the same size, firmness and number of units of one accelerator."""
+    """Yield the offers that some assignment may take: those of one accelerator, size and firmness that hold replicas of
+    the same sizes, unless another is no worse in any respect."""
     for name, prices in offers.items():
-        best: dict[tuple[object, ...], Price] = {}
-        for price in prices:
-            (unit,) = placements(1, (price,), chips[name])
-            held = tuple(bool(placements(size, (price,), chips[name])) for size in sizes)
-            firm = is_firm(price, price_spread_of(price, scenario.as_of))
-            key = (unit.accelerators_per_unit, unit.max_units, unit.min_units, held, firm)
-            other = best.get(key)
-            if other is None or price.usd_per_accelerator_hour < other.usd_per_accelerator_hour:
-                best[key] = price
-        yield from ((chips[name], price) for price in best.values())
+        chip = chips[name]
+        units = [unit for price in prices for unit in placements(1, (price,), chip)]
+        rows = dict(zip(map(id, units), prices, strict=True))
+
+        def kind_of(unit: Placement, chip: Accelerator = chip) -> Hashable:
+            held = tuple(bool(placements(size, (unit.price,), chip)) for size in sizes)
+            firm = is_firm(unit.price, price_spread_of(unit.price, scenario.as_of))
+            return unit.accelerators_per_unit, held, firm
+
+        yield from (
+            (chip, rows[id(unit)])
+            for unit in pareto_placements(units, scenario.as_of, scenario.beside, kind_of)
+        )

@@ -1,6 +1,7 @@
 """The answer about several models on one fleet."""
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -190,7 +191,7 @@ def saving(found: Decision) -> str:
 
 def _nothing(found: Sequence[Sized], budget: float) -> InfeasibleError:
     """Why no fleet serves all models."""
-    best, _ = fleets(found, found[0].scenario.top) if budget < math.inf else ([], 0.0)
+    best, _ = fleets(found, found[0].scenario.top, sys.float_info.max) if budget < math.inf else ([], 0.0)
     why = "they cost more" if best else "no offer within the constraints has enough accelerators"
     fix = "lower rates, or drop --own, --gpu or --provider"
     if best:

@@ -26,3 +26,8 @@ def test_the_hint_of_a_model_that_is_too_large_runs(cli: Cli, own: str, model: s
     run = cli(command[1])
     assert run.code == 0
     assert "in main memory: " in run.err
+    # One layer more on the accelerators is too much for them.
+    more = re.sub(r"--host-experts (\d+)", lambda typed: f"--host-experts {int(typed[1]) - 1}", command[1])
+    more = re.sub(r"--gpu-layers (\d+)", lambda typed: f"--gpu-layers {int(typed[1]) + 1}", more)
+    assert more != command[1]
+    assert cli(more).code == 3

@@ -14,7 +14,6 @@ from advisor.decide.offers import (
     offers_by_accelerator,
     owned_offer,
     owned_offers,
-    pareto_placements,
     placements,
 )
 from advisor.decide.purchase import Purchase, bill_of
@@ -141,14 +140,3 @@ def test_an_unknown_provider_is_an_error_with_near_misses() -> None:
     with pytest.raises(UnknownNameError) as caught:
         offers_by_accelerator(Constraints(providers=("lambada",)), DAY)
     assert "lambda" in caught.value.fix + caught.value.hint
-
-
-def test_prices_of_storage_and_egress_tell_offers_apart_only_where_some_is_used() -> None:
-    """Providers whose prices of storage differ: without an amount the cheaper machine is the better way."""
-    ways = placements(1, [price(1, 2.5, "runpod"), price(1, 2.4, "hyperstack")], H100)
-    (cheaper,) = pareto_placements(ways, DAY)
-    assert cheaper.price.provider == "hyperstack"
-    assert {way.price.provider for way in pareto_placements(ways, DAY, ("storage",))} == {
-        "hyperstack",
-        "runpod",
-    }

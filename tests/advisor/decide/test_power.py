@@ -165,7 +165,7 @@ def test_a_power_budget_feeds_more_boards_that_draw_less() -> None:
 def test_files_set_the_limit() -> None:
     scenario = Scenario(
         model="llama-3.1-8b",
-        traffic=Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=1.0),
+        traffic=Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=20.0),
         constraints=Constraints(
             own=((8, "l40s"),), engines=("vllm",), precisions=("fp8",), max_accelerators=1
         ),

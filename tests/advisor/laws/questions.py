@@ -37,7 +37,8 @@ DAYS: Final = ("2026-11-17", "2026-10-30", "2026-08-02", "2026-02-10")
 """Ages of the prices: 3, 21, 110 and 283 days before the day of the questions."""
 REGIONS: Final = (("us", "US"), ("germany", "DE"), ("france", "FR"))
 HEADER: Final = (
-    "provider,sku,region,country,accelerator,num_accelerators,term,usd_per_hour,observed_on,price_kind"
+    "provider,sku,region,country,accelerator,num_accelerators,term,usd_per_hour,observed_on,price_kind,"
+    "min_quantity,max_quantity,storage_usd_per_gb_hour,egress_usd_per_gb"
 )
 SMALL: Final = ("8b", "qwen3-30b-a3b")
 LARGE: Final = ("70b", "gpt-oss-120b")
@@ -60,13 +61,15 @@ class Row:
     kind: str = "list"
     region: int = 0
     term: str = "on_demand"
+    more: tuple[str, str, str, str] = ("", "", "", "")
+    """Least and largest order [accelerators], price of storage [USD/GB/h] and of egress [USD/GB]; empty for none."""
 
     def write_csv(self) -> str:
         sku = f"{self.accelerator}-x{self.num_accelerators}-{self.observed_on[2:7]}-{self.term}"
         place = ",".join(REGIONS[self.region])
         return (
             f"{self.provider},{sku},{place},{self.accelerator},{self.num_accelerators},{self.term},"
-            f"{self.usd_per_hour:.4g},{self.observed_on},{self.kind}"
+            f"{self.usd_per_hour:.4g},{self.observed_on},{self.kind},{','.join(self.more)}"
         )
 
 

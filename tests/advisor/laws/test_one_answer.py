@@ -14,6 +14,8 @@ import pytest
 from asking import Reply, ask, leaves, timeless
 from questions import DAYS, Question, Row, generate_questions
 
+from advisor.catalog.errors import AdvisorError
+
 ABOUT_THE_TAKE = ("machine", "layout", "offer", "bill", "performance")
 MARKET = (
     Row("acme", "l40s", 1, 0.95),
@@ -198,6 +200,29 @@ def test_python_tells_what_the_command_tells() -> None:
     costed = advisor.cost(model="8b", rate=3, gpu="l40s", engine="vllm", as_of="2026-11-20", offline=True)
     told = ask("cost --model 8b --rate 3 --gpu l40s --engine vllm").document
     assert timeless(json.loads(json.dumps(costed.to_dict()))) == timeless(told)
+
+
+@pytest.mark.parametrize("command", ["recommend", "cost"])
+def test_a_question_in_words_is_a_keyword_too(command: str) -> None:
+    """A sentence asks in Python what it asks in a terminal, and typed options count first in both."""
+    import advisor
+
+    sentence = "llama 8b at 3 requests per second on l40s"
+    function = {"recommend": advisor.recommend, "cost": advisor.cost}[command]
+    result = function(
+        question=sentence, engine="vllm", precision="fp8", rate=2, as_of="2026-11-20", offline=True
+    )
+    told = ask(f"{command} '{sentence}' --engine vllm --precision fp8 --rate 2").document
+    assert timeless(json.loads(json.dumps(result.to_dict()))) == timeless(told)
+
+
+def test_a_far_name_is_no_fix() -> None:
+    import advisor
+
+    for word, fix in (("rates", "rate=..."), ("request", "help(advisor.recommend) lists what it takes")):
+        with pytest.raises(AdvisorError) as refused:
+            advisor.recommend(model="8b", **{word: 3})
+        assert refused.value.fix == fix
 
 
 def test_a_ladder_takes_for_each_load_what_is_taken_for_it_alone() -> None:
