@@ -30,7 +30,7 @@ class Money:
         """Return an amount of the reader's unit as the list would write it."""
         return f"{amount * self.unit:,.2f} {self.code}".rstrip()
 
-    def written_back(self, text: str) -> str:
+    def write_back(self, text: str) -> str:
         """Return a message on a list with its amounts in its own currency."""
         if self.code is None:
             return text
@@ -94,7 +94,8 @@ def _count_ahead(amounts: Sequence[str]) -> str:
     found = re.match(r"\s*(\d{1,2})\s+(?=\d{3}(?!\d))", amounts[0])
     if found is None or len(amounts) != 2:
         return ""
-    one, whole = _number_in(amounts[0][found.end() :]), _number_in(amounts[1])
+    one = _number_in(amounts[0][found.end() :])
+    whole = _number_in(amounts[1])
     return found[1] if abs(int(found[1]) * one - whole) < 0.01 * whole else ""
 
 

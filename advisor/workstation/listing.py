@@ -173,7 +173,9 @@ def read_listings(
         pasted = read_text(path, MOST_TOML_BYTES)
         where = path
     given = pasted
-    entries, tables = ([], []) if path is None or where is path else _parts_of_file(path)
+    is_pasted = path is None or where is path
+    entries = [] if is_pasted or path is None else _texts_of_file(path)
+    tables = [] if is_pasted or path is None else _tables_of_file(path)
     places = [f"--part {i}" for i in range(1, len(texts) + 1)]
     places += [f"{path}: part {i}" for i in range(1, len(entries) + 1)]
     for text, place in zip((*texts, *entries), places, strict=True):
@@ -216,17 +218,34 @@ def _currency_notes(text: str, listing: Listing) -> list[str]:
 _TEXT_FILES: Final = (".txt", ".md", *TABLE_SIGNS)
 
 
-def _parts_of_file(path: Path) -> tuple[list[str], list[TypedLine]]:
-    """Return the parts of a TOML or JSON file that are texts, and the lines of those that are tables."""
+def _content_of_file(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML or JSON file; a JSON list is one of parts."""
     is_json = path.suffix.lower() == ".json"
     content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
-    content = content if isinstance(content, dict) else {"parts": content}
+    return content if isinstance(content, dict) else {"parts": content}
+
+
+def _are_tables(entries: Any) -> bool:
+    return isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) for one in entries)
+
+
+def _texts_of_file(path: Path) -> list[str]:
+    """Return the parts of a TOML or JSON file that are texts."""
+    content = _content_of_file(path)
+    entries = content.get("parts", []) or _by_kind(content)
+    if _are_tables(entries):
+        return []
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise InputFileError(f"{path}: parts is no list of texts", fix='e.g. parts = ["2x RTX 5090 $4500"]')
+    return entries
+
+
+def _tables_of_file(path: Path) -> list[TypedLine]:
+    """Return the lines of the parts of a TOML or JSON file that are tables."""
+    content = _content_of_file(path)
     entries = content.get("parts", [])
-    is_filled = isinstance(entries, list) and bool(entries)
-    is_tables = is_filled and all(isinstance(one, dict) for one in entries)
-    entries = entries or _by_kind(content)
-    tables = _table_lines(path, entries) if is_tables else []
-    return [] if is_tables else _texts_of(path, entries), tables + _table_lines(path, content.get("part", []))
+    tables = _table_lines(path, entries) if _are_tables(entries) else []
+    return tables + _table_lines(path, content.get("part", []))
 
 
 def _check_length_of_list(lines: Sequence[TypedLine], path: Path | None) -> None:
@@ -278,12 +297,6 @@ def _words_of(key: str, value: Any) -> str:
     unit = _UNITS.get(key.lower().rpartition("_")[2], "")
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return f"{value:g} {unit}" if is_number and unit else ""
-
-
-def _texts_of(path: Path, entries: Any) -> list[str]:
-    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-        raise InputFileError(f"{path}: parts is no list of texts", fix='e.g. parts = ["2x RTX 5090 $4500"]')
-    return entries
 
 
 def _table_lines(path: Path, entries: Any) -> list[TypedLine]:
@@ -385,23 +398,7 @@ class _ListingReader(PartReader):
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         lines = [*_with_board_of_server(lines), *unread]
         categories = [self._category_of(line) for line in lines]
-        places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
-        found: dict[int, _ReadLine] = {}
-        self._num_cpus = sum(
-            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
-        )
-        for place in places:
-            part, count = self._resolve(lines[place], categories[place])
-            line = lines[place]
-            # Prices of other used parts are far below the catalog's.
-            is_doubtful = categories[place] in ("gpu", "system", "ram") and not line.is_of_column
-            if is_doubtful and self._money.code is None:
-                line = self._with_plausible_price(line, part, count)
-            found[place] = _ReadLine(line, categories[place], part, count)
-            if part is not None:
-                self._place(categories[place], part, count)
-        if self._money.code is None:
-            self._price_each_alike(dict(enumerate(lines)), found)
+        found = self._read_parts(lines, categories)
         _check_number_of_cards(found.values(), lines[0].where)
         if "cards" in self._machine and any(regex("name.has_fans").search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
@@ -414,7 +411,7 @@ class _ListingReader(PartReader):
         read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
         foreign_total = self._foreign_total([one.line for one in read])
         if foreign_total:  # the bill has the prices of the catalog
-            read = [replace(one, line=_unpriced(one.line)) for one in read]
+            read = [replace(one, line=_with_catalog_price(one.line)) for one in read]
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -434,7 +431,7 @@ class _ListingReader(PartReader):
                 else self._catalog_usd(one.part, one.count)
                 for one in read
             ),
-            notes=tuple(map(self._money.written_back, self._notes)),
+            notes=tuple(map(self._money.write_back, self._notes)),
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
             claims=claims,
@@ -449,6 +446,27 @@ class _ListingReader(PartReader):
             foreign_total=foreign_total,
             num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
+
+    def _read_parts(self, lines: list[TypedLine], categories: Sequence[str]) -> dict[int, _ReadLine]:
+        """Return the lines with the parts that they mean, by place, and put the parts into the machine."""
+        places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
+        found: dict[int, _ReadLine] = {}
+        self._num_cpus = sum(
+            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
+        )
+        for place in places:
+            part, count = self._resolve(lines[place], categories[place])
+            line = lines[place]
+            # Prices of other used parts are far below the catalog's.
+            is_doubtful = categories[place] in ("gpu", "system", "ram") and not line.is_of_column
+            if is_doubtful and self._money.code is None:
+                line = self._with_plausible_price(line, part, count)
+            found[place] = _ReadLine(line, categories[place], part, count)
+            if part is not None:
+                self._place(categories[place], part, count)
+        if self._money.code is None:
+            self._price_each_alike(dict(enumerate(lines)), found)
+        return found
 
     def _foreign_total(self, lines: Sequence[TypedLine]) -> str:
         """Return the price of a list in another currency than US dollars; empty if it has none."""
@@ -647,7 +665,7 @@ class _ListingReader(PartReader):
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
         if line.unread is not None:
-            part = f"row {self._money.written_back(line.text.strip())!r} is not read"
+            part = f"row {self._money.write_back(line.text.strip())!r} is not read"
             why = line.unread.why or line.unread.what
             self._unknown.append(UnknownPartError(line.where, part, why=why, fix=line.unread.fix))
             return "unknown"
@@ -780,7 +798,7 @@ class _ListingReader(PartReader):
         return replace(stated, price_basis="user", source="your list")
 
 
-def _unpriced(line: TypedLine) -> TypedLine:
+def _with_catalog_price(line: TypedLine) -> TypedLine:
     """Return a line of a list in another currency without its price; what is owned costs nothing in any."""
     return replace(without_price(line), is_included=False) if line.usd or line.is_included else line
 

@@ -542,7 +542,9 @@ def test_a_display_card_takes_power_and_shows_a_picture() -> None:
 
 
 def test_every_card_of_the_catalog_is_fed_by_its_plugs() -> None:
-    slot_w, eight_w, six_w, sixteen_w = 75.0, 150.0, 75.0, 600.0
+    slot_w = six_w = 75.0
+    eight_w = 150.0
+    sixteen_w = 600.0
     for card in parts.planner_parts(GpuCard):
         given = slot_w + eight_w * card.num_8_pin + six_w * card.num_6_pin + sixteen_w * card.num_16_pin
         assert card.power_w <= given + 10.0, card.name  # 225 W feed the 230 of an RTX A5000
