@@ -224,7 +224,10 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 names = tuple(text[one.start : one.end] for one in own)
                 joint = "run" if number else joined
                 bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
-                is_had = bool(own) and regex("remark.had_ahead").search(text[: own[0].start]) is not None
+                is_had = bool(own) and (
+                    regex("remark.had_ahead").search(text[: own[0].start]) is not None
+                    or regex("remark.had_behind").match(text, own[-1].end) is not None
+                )
                 is_wanted = bool(own) and _is_wanted(text, start_of(text, begin, own[0]), own[-1].end)
                 pieces.append(
                     _Piece(
@@ -398,6 +401,9 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if _is_left_out(piece, kept, len(pieces)) or _joins_ahead(piece, kept, len(pieces)):
             continue
         last = kept[-1] if kept else None
+        is_sum = regex("row.sum_words").match(piece.text) is not None and _is_remark_alone(piece.text)
+        if is_sum and any(regex("piece.sum").search(one.text) for one in kept):
+            continue  # the sum of prices that the parts have
         if line.category is not None and last is None:
             piece.kind = line.category
         elif line.category is not None and last is not None and piece.kind is None and not piece.mentions:
@@ -467,6 +473,9 @@ def _joins_ahead(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool
         price = regex("piece.sum").search(piece.text)
         if kept and price is not None:
             kept[-1].text = f"{kept[-1].text}, {piece.text[price.start() :]}"
+        size = regex("mention.size_alone").search(piece.text)
+        if size is not None:  # `128GB combo for $900`
+            kept.append(replace(piece, text=size.group(), kind="ram", is_inside=True))
         return True
     limit = regex("piece.limit_alone").match(piece.text)
     cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
@@ -551,7 +560,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.joined == "with" and not piece.mentions:
         if piece.kind == "riser":
             return last.kind != "case"
-        return last.kind in _TAKES_NO_OTHER and piece.kind != "link"
+        return last.kind in _TAKES_NO_OTHER and piece.kind not in ("link", "case")
     return False
 
 

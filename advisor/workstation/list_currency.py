@@ -60,6 +60,8 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
     money = Money(
         code, int(next((ten for ten, own in word_table("currency_units").items() if code in own), "1"))
     )
+    if regex("line.plain_thousands").search(text) is not None:
+        text = regex("line.blank_thousands").sub("  ", text)
     rows = text.split("\n")
     left_out: list[str] = []
     for place, row in enumerate(rows):

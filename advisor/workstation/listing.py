@@ -800,7 +800,8 @@ class _ListingReader(PartReader):
 
 def _with_catalog_price(line: TypedLine) -> TypedLine:
     """Return a line of a list in another currency without its price; what is owned costs nothing in any."""
-    return replace(without_price(line), is_included=False) if line.usd or line.is_included else line
+    is_bought = bool(line.usd) or (line.is_included and not line.is_owned)
+    return replace(without_price(line), is_included=False) if is_bought else line
 
 
 def _with_bearer(bill: Sequence[PartLine]) -> tuple[PartLine, ...]:
