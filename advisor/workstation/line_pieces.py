@@ -78,6 +78,12 @@ def names_no_number(text: str) -> bool:
     return re.search(r"\d", regex("piece.of_a_model").sub(" ", text)) is None
 
 
+def names_a_purpose(text: str) -> bool:
+    """Whether a row says for which language model the machine is, and names no part: `For DeepSeek V3.1, one user`."""
+    is_of_models = regex("piece.purpose").match(text) is not None and bool(model_names_in(text))
+    return is_of_models and not is_known(text)
+
+
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     rest = regex("piece.stop").sub(" ", regex("piece.of_a_price").sub(" ", text))
@@ -467,7 +473,7 @@ def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
     return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
 
 
-def _joins_ahead(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+def _joins_ahead(piece: _Piece, kept: list[_Piece], num_pieces: int) -> bool:
     """Whether a piece is a price, a limit or a bundle of parts ahead of it, which then have it."""
     if _is_bundle(piece, num_pieces):
         price = regex("piece.sum").search(piece.text)

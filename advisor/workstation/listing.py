@@ -28,6 +28,7 @@ from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
     kind_of,
+    names_a_purpose,
     names_no_part,
     split_line,
     with_price_of_title,
@@ -561,7 +562,10 @@ class _ListingReader(PartReader):
             line
             for line in typed
             if (line.category is not None and line.usd is not None)
-            or not all(map(names_no_part, regex("list.clause").split(plain_text(line))))
+            or not (
+                names_a_purpose(plain_text(line))
+                or all(map(names_no_part, regex("list.clause").split(plain_text(line))))
+            )
         ] or list(typed)
         title = present[0]
         present = with_price_of_title(present)

@@ -398,7 +398,10 @@ class PartReader:
         bare = regex("part.rack").sub(" ", line.what)
         if bare != line.what and not names_a_model(bare, "rack", "server", "rackmount"):
             return None, line.quantity  # no record states the room of a chassis that has only a height
-        return self.by_name(Case, "case", line)
+        # A height beside the name of a chassis tells nothing more.
+        pool = [*parts.planner_parts(Case), *parts.parts_for_lists(Case)]
+        named = replace(line, what=" ".join(bare.split()))
+        return self.by_name(Case, "case", named if by_words(named.what, pool) is not None else line)
 
     def nic(self, line: TypedLine) -> tuple[Part | None, int]:
         found = by_words(line.what, parts.planner_parts(Nic))  # no rule needs one that no record holds
