@@ -765,9 +765,9 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
         return [replace(line, what=" ".join(regex("piece.bridge_words").sub(" ", line.what).split()))]
     counted = regex("piece.num_bridges").search(line.what)
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
-    cards = regex("piece.bridge_words").sub(
-        " ", regex("piece.num_bridges").sub(" ", line.what) if counted else line.what
-    )
+    cards = regex("piece.slots_of_bridge").sub(" ", line.what)
+    cards = regex("piece.num_bridges").sub(" ", cards) if counted else cards
+    cards = regex("piece.bridge_words").sub(" ", cards).strip(" .,;")
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
     slots = regex("piece.slots_of_bridge").search(line.what)
     name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"

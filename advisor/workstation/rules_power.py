@@ -26,6 +26,7 @@ from advisor.workstation.assembly import (
     TYPICAL,
     Assembly,
     Cards,
+    Circuit,
     Setting,
     Supplies,
     is_rack_server,
@@ -311,6 +312,8 @@ def card_lead(cards: Cards, setting: Setting) -> Finding | None:
     )
 
 
+LEAST_OF_A_GPU_SERVER: Final = 4
+"""Number of cards from which a server is built for cards, which stand on its boards and not on risers. Own choice."""
 SLOT_W: Final = 75.0
 """Power that a card takes from its slot without a cable of its own [W] (PCI Express CEM)."""
 
@@ -324,7 +327,7 @@ SLOT_W: Final = 75.0
     cards=lambda cards: tuple(
         (card.power_w > SLOT_W, card.cooling, card.has_eps_lead) for card in cards.cards
     ),
-    board=lambda board: (board.name, is_server(board), is_rack_server(board)),
+    board=lambda board: (board.name, is_server(board), is_rack_server(board), board.max_cards),
 )
 def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
     """Name what strong cards in a server need: its supplies plug into a board and have no leads, its risers are of
@@ -346,7 +349,8 @@ def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
     )
     is_passive = any(card.cooling == "passive" for card in strong)
     fans = ", and its high-performance fans, as the card has none" if is_passive else ""
-    riser = " and the riser with x16 slots of double width" if is_rack_server(board) else ""
+    has_risers = is_rack_server(board) and board.max_cards < LEAST_OF_A_GPU_SERVER
+    riser = " and the riser with x16 slots of double width" if has_risers else ""
     remedy = f"that cable{riser}, by the maker's GPU kit for it{fans}"
     return Finding(0, len(strong), False, why, remedy)
 
@@ -358,7 +362,7 @@ LARGE_SUPPLY_W: Final = 1000.0
 
 
 def _may_count_cables(psu: Psu) -> bool:
-    return psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE
+    return psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE and not psu.sold_with
 
 
 PLUGS_FRACTION: Final = 0.5
@@ -569,6 +573,18 @@ def reserve(cards: Cards, cpu: Cpu, board: Board, supplies: Supplies, setting: S
     return at_most(load_w, left_w, why, "the maker's larger supplies, or lower power limits")
 
 
+def _larger_circuit(circuit: Circuit) -> str:
+    """Return the next usual circuit: of the same voltage where that is high, as in Europe, else of 240 V."""
+    amps = next((one for one in HIGH_VOLTAGE_AMPS if one > circuit.amps), 2.0 * circuit.amps)
+    return str(Circuit(circuit.volts, amps) if circuit.volts >= HIGH_VOLTS else Circuit(240.0, 20.0))
+
+
+HIGH_VOLTS: Final = 200.0
+"""Voltage from which the wall is one of 220 to 240 V [V]."""
+HIGH_VOLTAGE_AMPS: Final = (16.0, 20.0, 32.0)
+"""Usual circuits at 220 to 240 V [A] (IEC 60898-1, preferred values)."""
+
+
 @_power_rule(
     "circuit",
     "wall circuit (as power behind the supply)",
@@ -583,7 +599,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
         f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
-    return why, f"another circuit (240V/20A), or {_cap_that_fits(actual, limit, machine)}"
+    return why, f"another circuit ({_larger_circuit(wall)}), or {_cap_that_fits(actual, limit, machine)}"
 
 
 @_power_rule(
