@@ -28,7 +28,9 @@ class Money:
 
     def words(self, amount: float) -> str:
         """Return an amount of the reader's unit as the list would write it."""
-        return f"{amount * self.unit:,.2f} {self.code}".rstrip()
+        number = f"{amount * self.unit:,.2f}"
+        # Lists write no hundredths of a unit that buys little.
+        return f"{number.removesuffix('.00') if self.unit > 1 else number} {self.code}".rstrip()
 
     def write_back(self, text: str) -> str:
         """Return a message on a list with its amounts in its own currency."""
@@ -57,6 +59,7 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
         return text, US_DOLLARS, ()
     named = Counter({code: num for code, num in codes.items() if code})
     code = None if has_dollars else next(iter(named.most_common(1)), ("", 0))[0]
+    code = _yen_or_yuan(text) if code == _YEN_SIGN else code
     money = Money(
         code, int(next((ten for ten, own in word_table("currency_units").items() if code in own), "1"))
     )
@@ -74,7 +77,7 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
             row = row.replace(_PLACE, f"{count} {_PLACE}", 1)
             found[0] = found[0].strip().removeprefix(count).strip()
         # An amount of another currency beside one that counts says the same again.
-        others = [one for one in found if code is None or code_of(one) not in ("", code)]
+        others = [one for one in found if code is None or code_of(one) not in ("", _YEN_SIGN, code)]
         if others and "$" not in row and len(others) == len(found):
             left_out.append(f"row {place + 1} {others[0].strip()!r}")
         row = write_in_one_form(row, "amounts")
@@ -88,6 +91,21 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
     amounts = ", ".join(left_out)
     note = f"prices are in {of_what}, those in other currencies are left out: {amounts}; convert them to count them"
     return "\n".join(rows), money, (note,) if left_out else ()
+
+
+_YEN_SIGN: Final = "¥"
+"""Sign of the yen and the yuan."""
+
+
+def _yen_or_yuan(text: str) -> str:
+    """Return the currency that the sign of the yen means, by the script of a list; the sign itself if it has neither."""
+    return (
+        "JPY"
+        if re.search(r"[\u3040-\u30ff]", text)
+        else "CNY"
+        if re.search(r"[\u4e00-\u9fff]", text)
+        else _YEN_SIGN
+    )
 
 
 def _count_ahead(amounts: Sequence[str]) -> str:
