@@ -425,7 +425,7 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             told = piece.text[price.start() :] if price is not None else piece.text
             if not is_told or price is not None:
                 last.text = f"{last.text}, {told}"
-        elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
+        elif piece.kind is None and regex("piece.bare_size").fullmatch(_without_price(piece.text)):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
             has_memory = any(one.kind == "ram" for one in (*kept, *pieces))
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
@@ -520,7 +520,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         return True
     if last.kind == "board" and regex("piece.kind_of_memory").fullmatch(_without_price(piece.text)):
         return True
-    is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
+    is_bare = regex("piece.bare_size").fullmatch(_without_price(piece.text)) is not None
     if piece.kind is None and not piece.mentions and regex("piece.begins_with").match(piece.text):
         return True
     if (last.kind, piece.kind) == ("board", "case") and server_in(last.text) is not None:

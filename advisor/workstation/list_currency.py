@@ -50,7 +50,8 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
 
     Source: words.toml of the catalog.
     """
-    text = write_currency(text, currency_of(text))
+    currency = currency_of(text)
+    text = write_currency(text, currency)
     codes = Counter(code_of(found.group()) for found in regex("line.foreign_price").finditer(text))
     has_dollars = (
         re.search(r"\$\s?\d|\d\s?(?:\$|USD\b)", regex("line.foreign_price").sub(" ", text)) is not None
@@ -58,7 +59,7 @@ def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
     if not codes:
         return text, US_DOLLARS, ()
     named = Counter({code: num for code, num in codes.items() if code})
-    code = None if has_dollars else next(iter(named.most_common(1)), ("", 0))[0]
+    code = None if has_dollars else next(iter(named.most_common(1)), (currency, 0))[0]
     code = _yen_or_yuan(text) if code == _YEN_SIGN else code
     money = Money(
         code, int(next((ten for ten, own in word_table("currency_units").items() if code in own), "1"))
@@ -98,7 +99,7 @@ _YEN_SIGN: Final = "¥"
 
 
 def _yen_or_yuan(text: str) -> str:
-    """Return the currency that the sign of the yen means, by the script of a list; the sign itself if it has neither."""
+    """Return the currency that the sign of the yen means by the script of a list; the sign if that tells none."""
     return (
         "JPY"
         if re.search(r"[\u3040-\u30ff]", text)
@@ -141,7 +142,7 @@ def currency_of(text: str) -> str:
         return ""
     by_marks = {code for code, marks in _marks("currencies") if marks.search(text)}
     by_signs = {code_of(amount.group()) for amount in regex("line.foreign_price").finditer(text)}
-    found = by_marks | by_signs or (set() if "$" in text else _by_language(text))
+    found = by_marks | (by_signs - {""}) or (set() if "$" in text else _by_language(text))
     return next(iter(found)) if len(found) == 1 and found != {_SEVERAL} else ""
 
 

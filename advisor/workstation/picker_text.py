@@ -87,7 +87,8 @@ _OWN_KINDS: Final = frozenset((*LABELS.values(), "bridge", "link", "system"))
 
 def _cell(row: list[str], places: dict[str, int], column: str) -> str:
     place = places.get(column)
-    return row[place].strip() if place is not None and place < len(row) else ""
+    # Between blanks, the colon of a label begins the next cell: `GPU   : RTX 3090`.
+    return row[place].strip(" \t:") if place is not None and place < len(row) else ""
 
 
 def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine:
@@ -99,7 +100,7 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
         name for name in ("paid", "whole", "price", "each") if re.search(r"\w", _cell(row, places, name))
     )
     column = next(priced, "")
-    price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *")
+    price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *()")
     is_included = regex("row.nothing").fullmatch(price) is not None
     quantity = _cell(row, places, "quantity").strip("xX× .")
     name = _cell(row, places, "name") or _cell(row, places, "category")
@@ -109,7 +110,12 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     known = kind if kind in _OWN_KINDS else line.category
     category = LABELS.get(kind, known)
     return replace(
-        line, text=text, category=category, is_included=is_included, is_of_column=column == "price"
+        line,
+        text=text,
+        category=category,
+        is_included=is_included,
+        is_of_column=column == "price",
+        says_whole_or_each=line.says_whole_or_each or column == "whole",
     )
 
 

@@ -147,6 +147,31 @@ def test_other_amounts_are_no_price_of_the_list(row: str) -> None:
     assert not any(line.source.startswith("in the price") for line in read(f"{bare}\n{row}").bill)
 
 
+def test_german_amounts_without_a_currency_are_read_in_columns() -> None:
+    text = (
+        "Grafikkarte  : 2 x RTX 4060 Ti 16GB  (je 419,-)\nProzessor    : Ryzen 5 7600 (boxed)  (185,-)\n"
+        "Board        : B650M Pro RS          (119,-)\nNetzteil     : 650W Pure Power 12 M  (89,-)"
+    )
+    assert read(text).foreign_total == "1,231.00 EUR"
+
+
+def test_a_size_with_a_price_is_memory_beside_a_cpu() -> None:
+    for form in ("${}", "{}€"):
+        rows = (("5950X", 280), ("B550", 100), ("64GB", 120), ("RTX 3090", 700))
+        listing = read(", ".join(f"{name} {form.format(usd)}" for name, usd in rows))
+        assert listing.machine.memory is not None
+        assert total_of(listing) == 1200
+
+
+def test_the_sum_in_the_row_of_the_parts_is_no_part() -> None:
+    text = "Config: Ryzen 9 3900X 150€, RTX 4090 1700€, boîtier Fractal Define 7 110€. Total 1960€"
+    listing = read(text)
+    assert total_of(listing) == 1960
+    assert [line.category for line in listing.bill] == ["cpu", "gpu", "case"]
+    # A list that writes thousands without a blank means a number of a name ahead of hundreds.
+    assert total_of(read("Ryzen 9 5950X 1280€, boîtier Fractal Define 7 110€")) == 1390
+
+
 def test_amounts_in_a_second_currency_are_named_and_left_out() -> None:
     listing = read("RTX 3090 $700 (about 650 €)\nRyzen 5 5600 $90\n64GB DDR4 110 €")
     assert [line.usd for line in listing.lines] == [700, 90, None]
