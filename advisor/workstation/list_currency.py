@@ -29,8 +29,8 @@ class Money:
     def words(self, amount: float) -> str:
         """Return an amount of the reader's unit as the list would write it."""
         number = f"{amount * self.unit:,.2f}"
-        # Lists write no hundredths of a unit that buys little.
-        return f"{number.removesuffix('.00') if self.unit > 1 else number} {self.code}".rstrip()
+        is_small = self.unit >= _LEAST_WITHOUT_CENTS
+        return f"{number.removesuffix('.00') if is_small else number} {self.code}".rstrip()
 
     def write_back(self, text: str) -> str:
         """Return a message on a list with its amounts in its own currency."""
@@ -42,6 +42,8 @@ class Money:
 
 
 US_DOLLARS: Final = Money()
+_LEAST_WITHOUT_CENTS: Final = 100
+"""Unit from which lists write no hundredths of a currency: yen, roubles, rupees."""
 
 
 def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:

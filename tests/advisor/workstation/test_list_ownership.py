@@ -1,5 +1,4 @@
-"""What a writer has already costs nothing, wherever the list says so; numbers that two products share; notes and rows
-that name no part."""
+"""Ownership, shared numbers and rows without a part: parts that a list says its writer has cost nothing."""
 
 import itertools
 
