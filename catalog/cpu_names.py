@@ -110,15 +110,22 @@ def _cpus_by_number() -> dict[str, list[tuple[int, _NumberedCpu]]]:
     return found
 
 
-def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu | None:
-    """Return the CPU whose model number is among the words.
+def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
+    """Return the CPU whose model number is among the words, as `find_cpus` finds it first."""
+    return next(iter(find_cpus(text, is_labelled=is_labelled)), None)
+
+
+def find_cpus(
+    text: str, *, is_labelled: bool = False, socket: str = "", ram_type: str = ""
+) -> tuple[Cpu, ...]:
+    """Return the CPUs whose model number is among the words, the likeliest first.
 
     Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
     the line has no label. Of several CPUs of one number (Core i9-7960X, Threadripper 7960X) the one for the socket of
-    the board is meant.
+    the board is meant, else the one for the memory, else the newer one.
     """
     words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
-    best: Cpu | None = None
+    found: list[Cpu] = []
     named = {place: found for word in words for place, found in _cpus_by_number().get(word, ())}
     stated = _FAMILIES & (words | ({"threadripper"} if "tr" in words else set()))
     for _, (cpu, needs_family, name, number) in sorted(named.items()):
@@ -133,9 +140,15 @@ def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu |
         families = CPU_WORDS | {"tr"} | set(name[:1]) | (_FAMILY_CODES & set(name))
         if needs_family and is_plain and not is_labelled and not words & families:
             continue
-        if best is None or (cpu.series.socket != socket, len(cpu.name)) < (
-            best.series.socket != socket,
-            len(best.name),
-        ):
-            best = cpu
-    return best
+        found.append(cpu)
+    return tuple(
+        sorted(
+            found,
+            key=lambda cpu: (
+                cpu.series.socket != socket,
+                bool(ram_type) and ram_type not in cpu.series.ram_types,
+                -cpu.series.pcie_generation,
+                len(cpu.name),
+            ),
+        )
+    )

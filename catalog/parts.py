@@ -21,6 +21,7 @@ from advisor.catalog.schema.part import (
     Cooler,
     Cpu,
     CpuSeries,
+    DisplayCard,
     GpuCard,
     Nic,
     Part,
@@ -42,6 +43,8 @@ PartT = TypeVar("PartT", bound=Part)
 _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
 _SIZE_WORD: Final = re.compile(r"\d+gb")
 """Size of a card's memory, which some names state twice."""
+_LOW_PROFILE: Final = re.compile(r"\bLP\b|\blow[ -]profile\b", re.IGNORECASE)
+"""Words of makers for a card of half height."""
 _REGISTERED_SOCKETS: Final = (
     "sTR5",
     "SP3",
@@ -57,6 +60,7 @@ _REGISTERED_SOCKETS: Final = (
 
 _KINDS: Final[Mapping[str, type[Part]]] = {
     "gpu": GpuCard,
+    "display": DisplayCard,
     "cpu": Cpu,
     "board": Board,
     "ram": RamKit,
@@ -73,6 +77,7 @@ _KINDS: Final[Mapping[str, type[Part]]] = {
 """Record type by category, which is also the table of `more_parts.toml` with the parts that the lists lack."""
 _FILES: Final[Mapping[type[Part], str]] = {
     GpuCard: "gpu_cards",
+    DisplayCard: "display_cards",
     Cpu: "cpus",
     Board: "boards",
     RamKit: "ram",
@@ -162,10 +167,12 @@ def _merge_spellings(found: Sequence[Part]) -> list[Part]:
 def _with_rated_power(card: GpuCard) -> GpuCard:
     """Return the card with the power of its accelerator's record if its own row states less: limits of editions with
     less power are accelerators of their own, so a lower figure is a mistake of the list. A card without the 16-pin plug
-    that every board of its accelerator has gets it."""
+    that every board of its accelerator has gets it, and one whose name says so is of half height."""
     plugs = _read_card_plugs().get(card.accelerator, 0)
     if plugs and not card.num_16_pin:
         card = card.model_copy(update={"num_16_pin": plugs, "num_8_pin": 0, "num_6_pin": 0})
+    if _LOW_PROFILE.search(card.name):
+        card = card.model_copy(update={"is_low_profile": True})
     rated_w = accelerators.by_id(card.accelerator).tdp_w or 0.0
     return card if card.power_w >= rated_w else card.model_copy(update={"power_w": rated_w})
 

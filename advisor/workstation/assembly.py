@@ -12,6 +12,7 @@ from advisor.catalog.schema.part import (
     Cooler,
     Cpu,
     CpuSeries,
+    DisplayCard,
     GpuCard,
     Nic,
     Part,
@@ -29,10 +30,20 @@ EFFICIENCY: Final = {"bronze": 0.85, "silver": 0.87, "gold": 0.90, "platinum": 0
 """Efficiency of a supply at half to full load, 115 V, by grade (80 PLUS requirements)."""
 OTHERS_W: Final = 60.0
 """Power of board, memory, drives and fans of a machine [W]."""
+SMALL_OTHERS_W: Final = 25.0
+"""Power of the same in an office machine that takes half-height cards only [W]: two modules, one drive, one fan. Own
+estimate."""
+LEAST_FULL_HEIGHT_M: Final = 0.2
+"""Room for cards below which a case takes half-height cards only [m], which are up to 168 mm long (PCIe card
+electromechanical specification)."""
+HOT_PLUG: Final = "hot_plug"
+"""Flag of a supply that plugs into a board of its server and has no leads."""
 SERVER: Final = "server"
 """Flag of a board that is sold as a whole machine, with its case, coolers and supplies."""
 TOWER: Final = "tower"
 """Flag of a machine sold whole as a workstation: its fans are quiet ones and do not cool cards without fans."""
+TOWER_SERVER: Final = "tower_server"
+"""Flag of a server in a tower: it has the fans and supplies of a rack server, and no risers."""
 TYPICAL: Final = "typical"
 """Flag of a part that a line names by its class alone (`1200W gold`, `B550 board`): its figures are those of a usual
 one."""
@@ -123,6 +134,8 @@ class Assembly:
     risers: Risers = field(default_factory=Risers)
     bridges: tuple[Bridge, ...] = ()
     nics: tuple[Nic, ...] = ()
+    displays: tuple[DisplayCard, ...] = ()
+    """Cards for a screen beside those that run models."""
 
     def bill(self) -> list[tuple[str, Part, int]]:
         """Return category, part and number of everything to buy."""
@@ -232,9 +245,24 @@ def running_power_w(cards: Cards | None, cpu: Cpu | None) -> float:
     return OTHERS_W + (cards.power_w if cards else 0.0) + cpu_w
 
 
-def is_rack_server(board: Board) -> bool:
-    """Whether a board is that of a server sold whole for a rack, whose hot-plug supplies have no leads."""
+def takes_half_height(case: Case) -> bool:
+    """Whether a case takes cards of half height only."""
+    return case.max_gpu_m < LEAST_FULL_HEIGHT_M and not case.open_frame
+
+
+def others_w(case: Case | None) -> float:
+    """Power of board, memory, drives and fans of a machine in a case [W]."""
+    return SMALL_OTHERS_W if case is not None and case.sold_with and takes_half_height(case) else OTHERS_W
+
+
+def is_server(board: Board) -> bool:
+    """Whether a board is that of a server sold whole, whose hot-plug supplies have no leads."""
     return SERVER in board.flags and TOWER not in board.flags
+
+
+def is_rack_server(board: Board) -> bool:
+    """Whether a board is that of a server for a rack, whose cards stand on risers."""
+    return is_server(board) and TOWER_SERVER not in board.flags
 
 
 def slot_widths(cards: Cards) -> tuple[int, ...]:

@@ -78,6 +78,12 @@ def names_no_number(text: str) -> bool:
     return re.search(r"\d", regex("piece.of_a_model").sub(" ", text)) is None
 
 
+def names_a_purpose(text: str) -> bool:
+    """Whether a row says for which language model the machine is, and names no part: `For DeepSeek V3.1, one user`."""
+    is_of_models = regex("piece.purpose").match(text) is not None and bool(model_names_in(text))
+    return is_of_models and not is_known(text)
+
+
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     rest = regex("piece.stop").sub(" ", regex("piece.of_a_price").sub(" ", text))
@@ -123,6 +129,8 @@ class _Piece:
     """Place in the text of the line."""
     bracket: int
     """Place where a bracket opens that closes directly before the piece; -1 if none does."""
+    is_had: bool = False
+    """Whether its sentence says ahead of it that its writer has the part already."""
     is_wanted: bool = False
     """Whether a verb of a wish stands ahead of the piece or behind it."""
     is_inside: bool = False
@@ -157,14 +165,20 @@ def split_line(line: TypedLine) -> list[TypedLine]:
         )
         for one in included
     ]
-    if not line.is_owned or len(found) == 1:
+    if not line.is_owned:
+        is_paid = [one.usd is not None or one.is_included for one in found]
+        return [
+            replace(one, usd=0.0) if one.is_owned and not paid else one
+            for one, paid in zip(found, is_paid, strict=True)
+        ]
+    if len(found) == 1:
         return found
     # In a row of what is there, what has a price is bought beside it.
     return [
         one
         if one.is_wanted
         else replace(one, usd=0.0)
-        if one.usd is None and not one.unread_price and not one.is_included
+        if one.usd is None and not one.is_included
         else replace(one, is_owned=not one.usd)
         for one in found
     ]
@@ -172,7 +186,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
-    line = replace(line, is_wanted=piece.is_wanted)
+    line = replace(line, is_wanted=piece.is_wanted, is_owned=line.is_owned or piece.is_had)
     if piece.kind == "bridge" or (piece.kind == "psu" and piece.mentions):
         line = replace(line, category=piece.kind)
     if piece.text == plain_text(line):
@@ -216,9 +230,15 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 names = tuple(text[one.start : one.end] for one in own)
                 joint = "run" if number else joined
                 bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
+                is_had = bool(own) and (
+                    regex("remark.had_ahead").search(text[: own[0].start]) is not None
+                    or regex("remark.had_behind").match(text, own[-1].end) is not None
+                )
                 is_wanted = bool(own) and _is_wanted(text, start_of(text, begin, own[0]), own[-1].end)
                 pieces.append(
-                    _Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket, is_wanted)
+                    _Piece(
+                        words, kind, joint, names, group, sentence, is_own, begin, bracket, is_had, is_wanted
+                    )
                 )
         if sign is not None:
             start = sign.end()
@@ -333,7 +353,7 @@ def _without_sentence(
     text: str, start: int, end: int, mentions: Sequence[Mention], *, is_spoken: bool
 ) -> str:
     """Return the words of a span without those of a sentence before its first and behind its last mention; of a spoken
-    card, without all words behind it from the first that no card has, if they say nothing about the card."""
+    card or supply, without all words behind it from the first that no card has, if they say nothing about it."""
     if mentions:
         first = start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
@@ -343,8 +363,8 @@ def _without_sentence(
             start = first  # behind a language model, or words ahead of a number of pieces
         tail = regex("piece.stop").search(text, mentions[-1].end, end)
         last = end if tail is None else tail.start()
-        if is_spoken and mentions[-1].kind == "gpu":
-            last = _end_of_card(text, mentions[-1].end, last)
+        if is_spoken and mentions[-1].kind in ("gpu", "psu"):
+            last = _end_of_part(text, mentions[-1].end, last)
         # Of the words behind the first of a sentence, prices and numbers stay.
         told = regex("piece.of_a_count").search(text, tail.start(), end) if tail is not None else None
         return f"{text[start:last]} {text[told.start() : end] if told else ''}".strip(" ,;:").rstrip(" ,;:(")
@@ -367,8 +387,9 @@ _OF_A_CARD: Final = (
 """Patterns of words behind a card that say how many there are, how they are cooled, limited or connected."""
 
 
-def _end_of_card(text: str, start: int, end: int) -> int:
-    """Return where the words of a card end that a sentence names, of which `start` is the end of the mention."""
+def _end_of_part(text: str, start: int, end: int) -> int:
+    """Return where the words of a card or a supply end that a sentence names, of which `start` is the end of the
+    mention."""
     if any(regex(name).search(text, start, end) for name in _OF_A_CARD):
         return end
     known = words_of_cards() | maker_words() | DECORATION
@@ -386,6 +407,9 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if _is_left_out(piece, kept, len(pieces)) or _joins_ahead(piece, kept, len(pieces)):
             continue
         last = kept[-1] if kept else None
+        is_sum = regex("row.sum_words").match(piece.text) is not None and _is_remark_alone(piece.text)
+        if is_sum and any(regex("piece.sum").search(one.text) for one in kept):
+            continue  # the sum of prices that the parts have
         if line.category is not None and last is None:
             piece.kind = line.category
         elif line.category is not None and last is not None and piece.kind is None and not piece.mentions:
@@ -401,7 +425,7 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             told = piece.text[price.start() :] if price is not None else piece.text
             if not is_told or price is not None:
                 last.text = f"{last.text}, {told}"
-        elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
+        elif piece.kind is None and regex("piece.bare_size").fullmatch(_without_price(piece.text)):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
             has_memory = any(one.kind == "ram" for one in (*kept, *pieces))
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
@@ -449,12 +473,15 @@ def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
     return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
 
 
-def _joins_ahead(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+def _joins_ahead(piece: _Piece, kept: list[_Piece], num_pieces: int) -> bool:
     """Whether a piece is a price, a limit or a bundle of parts ahead of it, which then have it."""
     if _is_bundle(piece, num_pieces):
         price = regex("piece.sum").search(piece.text)
         if kept and price is not None:
             kept[-1].text = f"{kept[-1].text}, {piece.text[price.start() :]}"
+        size = regex("mention.size_alone").search(piece.text)
+        if size is not None:  # `128GB combo for $900`
+            kept.append(replace(piece, text=size.group(), kind="ram", is_inside=True))
         return True
     limit = regex("piece.limit_alone").match(piece.text)
     cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
@@ -477,9 +504,7 @@ def _is_bare_cpu(text: str) -> bool:
 
 
 def _without_price(text: str) -> str:
-    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum"):
-        text = regex(amount).sub(" ", text)
-    return regex("piece.of_one").sub(" ", text).strip(" ()")
+    return regex("piece.of_one").sub(" ", regex("piece.sum").sub(" ", text)).strip(" ()")
 
 
 def _is_only_memory(piece: _Piece, last: _Piece) -> bool:
@@ -495,7 +520,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         return True
     if last.kind == "board" and regex("piece.kind_of_memory").fullmatch(_without_price(piece.text)):
         return True
-    is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
+    is_bare = regex("piece.bare_size").fullmatch(_without_price(piece.text)) is not None
     if piece.kind is None and not piece.mentions and regex("piece.begins_with").match(piece.text):
         return True
     if (last.kind, piece.kind) == ("board", "case") and server_in(last.text) is not None:
@@ -541,7 +566,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.joined == "with" and not piece.mentions:
         if piece.kind == "riser":
             return last.kind != "case"
-        return last.kind in _TAKES_NO_OTHER and piece.kind != "link"
+        return last.kind in _TAKES_NO_OTHER and piece.kind not in ("link", "case")
     return False
 
 
@@ -608,7 +633,7 @@ def _is_remark_alone(text: str) -> bool:
     except InputFileError:
         return False
     has_count = line.quantity > 1 or regex("row.count").search(plain) is not None
-    return line.what == "part" and (line.usd is not None or bool(line.unread_price) or has_count)
+    return line.what == "part" and (line.usd is not None or has_count)
 
 
 def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
@@ -624,6 +649,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
             category=read.category or kind,
             is_included=piece.is_inside or read.is_included,
             is_wanted=piece.is_wanted,
+            is_owned=piece.is_had,
             # A question may name parts again that the row lists.
             block=QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
         )
@@ -647,7 +673,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
 def _with_prices_of_sentence(
     line: TypedLine, found: list[TypedLine], pieces: Sequence[_Piece]
 ) -> list[TypedLine]:
-    priced = [place for place, one in enumerate(found) if one.usd is not None or one.unread_price]
+    priced = [place for place, one in enumerate(found) if one.usd is not None]
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS
     last = found[-1]
@@ -680,7 +706,7 @@ def _with_prices_of_sentence(
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
-    if line.usd is None and not line.unread_price:
+    if line.usd is None:
         return pieces
     return [with_price_of(pieces[0], line), *(replace(one, is_included=True) for one in pieces[1:])]
 
@@ -688,8 +714,7 @@ def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
 def with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
     """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
     title, *rest = lines
-    is_priced = title.usd is not None or bool(title.unread_price)
-    is_only = is_priced and all(line.usd is None and not line.unread_price for line in rest)
+    is_only = title.usd is not None and all(line.usd is None for line in rest)
     untitled = without_price(title)
     if not is_only or title.quantity > 1 or not (is_title(untitled) or _names_a_whole(untitled)):
         return lines
@@ -740,9 +765,9 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
         return [replace(line, what=" ".join(regex("piece.bridge_words").sub(" ", line.what).split()))]
     counted = regex("piece.num_bridges").search(line.what)
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
-    cards = regex("piece.bridge_words").sub(
-        " ", regex("piece.num_bridges").sub(" ", line.what) if counted else line.what
-    )
+    cards = regex("piece.slots_of_bridge").sub(" ", line.what)
+    cards = regex("piece.num_bridges").sub(" ", cards) if counted else cards
+    cards = regex("piece.bridge_words").sub(" ", cards).strip(" .,;")
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
     slots = regex("piece.slots_of_bridge").search(line.what)
     name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"

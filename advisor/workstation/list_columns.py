@@ -191,7 +191,5 @@ def _number(cell: str) -> int:
 
 def is_amount(cell: str) -> bool:
     """Whether a cell is an amount of money, or a number with cents."""
-    return any(
-        regex(f"row.{name}").fullmatch(cell.strip(" *"))
-        for name in ("amount_of_row", "amount_alone", "nothing")
-    )
+    plain = regex("row.each_ahead").sub("", cell.strip(" *()"))
+    return any(regex(f"row.{name}").fullmatch(plain) for name in ("amount_of_row", "amount_alone", "nothing"))

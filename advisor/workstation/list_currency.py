@@ -1,14 +1,137 @@
-"""Currency of a list of parts, as its shops, its signs and its language tell it."""
+"""Currency of a list of parts, as its shops, its signs and its language tell it, and its amounts in one form."""
 
 import functools
 import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from advisor.workstation.foreign_words import regex, word_table
+from advisor.workstation.foreign_words import regex, word_table, write_in_one_form
 from advisor.workstation.mentions import mentions_in
 
 _DOLLARS: Final = frozenset(("CAD", "AUD", "NZD", "SGD", "HKD", "MXN", "TWD"))
 """Currencies whose amounts bear the sign of the dollar."""
+_PLACE: Final = "\ue000"
+"""Character that stands in the place of an amount while the words around it are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Currency of a list whose amounts are written as those in US dollars while it is read."""
+
+    code: str | None = None
+    """Code of the currency; empty if the list does not tell it, None for US dollars."""
+    unit: int = 1
+    """Power of ten of the currency that is about as much as a dollar or a few, in which its amounts are written, so
+    that limits in dollars hold for them too."""
+
+    def words(self, amount: float) -> str:
+        """Return an amount of the reader's unit as the list would write it."""
+        number = f"{amount * self.unit:,.2f}"
+        is_small = self.unit >= _LEAST_WITHOUT_CENTS
+        return f"{number.removesuffix('.00') if is_small else number} {self.code}".rstrip()
+
+    def write_back(self, text: str) -> str:
+        """Return a message on a list with its amounts in its own currency."""
+        if self.code is None:
+            return text
+        return regex("line.written_amount").sub(
+            lambda found: self.words(float(found[1].replace(",", ""))).replace(".00", ""), text
+        )
+
+
+US_DOLLARS: Final = Money()
+_LEAST_WITHOUT_CENTS: Final = 100
+"""Unit from which lists write no hundredths of a currency: yen, roubles, rupees."""
+
+
+def write_amounts(text: str) -> tuple[str, Money, tuple[str, ...]]:
+    """Return a list with all its amounts written as `$420.00`, the currency in which they are, and notes on those in
+    other currencies, which are left out.
+
+    Source: words.toml of the catalog.
+    """
+    currency = currency_of(text)
+    text = write_currency(text, currency)
+    codes = Counter(code_of(found.group()) for found in regex("line.foreign_price").finditer(text))
+    has_dollars = (
+        re.search(r"\$\s?\d|\d\s?(?:\$|USD\b)", regex("line.foreign_price").sub(" ", text)) is not None
+    )
+    if not codes:
+        return text, US_DOLLARS, ()
+    named = Counter({code: num for code, num in codes.items() if code})
+    code = None if has_dollars else next(iter(named.most_common(1)), (currency, 0))[0]
+    code = _yen_or_yuan(text) if code == _YEN_SIGN else code
+    money = Money(
+        code, int(next((ten for ten, own in word_table("currency_units").items() if code in own), "1"))
+    )
+    if regex("line.plain_thousands").search(text) is not None:
+        text = regex("line.blank_thousands").sub("  ", text)
+    rows = text.split("\n")
+    left_out: list[str] = []
+    for place, row in enumerate(rows):
+        found = [one.group() for one in regex("line.foreign_price").finditer(row)]
+        if not found:
+            continue
+        count = _count_ahead(found)
+        row = regex("line.foreign_price").sub(_PLACE, row)
+        if count:  # the number of pieces of a row of an invoice, which stands ahead of its two prices
+            row = row.replace(_PLACE, f"{count} {_PLACE}", 1)
+            found[0] = found[0].strip().removeprefix(count).strip()
+        # An amount of another currency beside one that counts says the same again.
+        others = [one for one in found if code is None or code_of(one) not in ("", _YEN_SIGN, code)]
+        if others and "$" not in row and len(others) == len(found):
+            left_out.append(f"row {place + 1} {others[0].strip()!r}")
+        row = write_in_one_form(row, "amounts")
+        for one in found:
+            ahead, _, behind = row.partition(_PLACE)
+            written = "" if one in others else f"${_number_in(one) / money.unit:.2f}"
+            space = " " if ahead[-1:].isalnum() else ""
+            row = f"{ahead}{space}{written}{' ' if behind[:1].isalnum() else ''}{behind}"
+        rows[place] = row.rstrip()
+    of_what = "US dollars" if code is None else code
+    amounts = ", ".join(left_out)
+    note = f"prices are in {of_what}, those in other currencies are left out: {amounts}; convert them to count them"
+    return "\n".join(rows), money, (note,) if left_out else ()
+
+
+_YEN_SIGN: Final = "¥"
+"""Sign of the yen and the yuan."""
+
+
+def _yen_or_yuan(text: str) -> str:
+    """Return the currency that the sign of the yen means by the script of a list; the sign if that tells none."""
+    return (
+        "JPY"
+        if re.search(r"[\u3040-\u30ff]", text)
+        else "CNY"
+        if re.search(r"[\u4e00-\u9fff]", text)
+        else _YEN_SIGN
+    )
+
+
+def _count_ahead(amounts: Sequence[str]) -> str:
+    """Return the number of pieces that looks like the thousands of the first of two prices (`1 539,00 € 539,00 €`);
+    empty if the prices are not those of one and of all pieces without it."""
+    found = re.match(r"\s*(\d{1,2})\s+(?=\d{3}(?!\d))", amounts[0])
+    if found is None or len(amounts) != 2:
+        return ""
+    one = _number_in(amounts[0][found.end() :])
+    whole = _number_in(amounts[1])
+    return found[1] if abs(int(found[1]) * one - whole) < 0.01 * whole else ""
+
+
+def _number_in(amount: str) -> float:
+    """Return the number of an amount, as shops of any country write it (`1 199€95`, `1.449,00 €`, `3万元`)."""
+    found = re.search(r"\d[\d .,'’\u202f\u00a0]*(?:€\d\d(?!\d))?", amount)
+    digits = (
+        re.sub(r"[^\d.,]", "", found.group().replace("€", ",")).rstrip(".,") if found is not None else "0"
+    )
+    cents = re.search(r"[.,](\d\d?)$", digits)
+    whole = re.sub(r"\D", "", digits[: cents.start()] if cents is not None else digits)
+    number = float(f"{whole or 0}.{cents[1] if cents is not None else 0}")
+    return number * (10_000 if "万" in amount else 1_000 if re.search(r"\dk\b|\dk(?=\s*\W)", amount) else 1)
 
 
 def currency_of(text: str) -> str:
@@ -21,7 +144,7 @@ def currency_of(text: str) -> str:
         return ""
     by_marks = {code for code, marks in _marks("currencies") if marks.search(text)}
     by_signs = {code_of(amount.group()) for amount in regex("line.foreign_price").finditer(text)}
-    found = by_marks | by_signs or (set() if "$" in text else _by_language(text))
+    found = by_marks | (by_signs - {""}) or (set() if "$" in text else _by_language(text))
     return next(iter(found)) if len(found) == 1 and found != {_SEVERAL} else ""
 
 
@@ -68,6 +191,9 @@ def _bare(text: str) -> list[re.Match[str]]:
 
 
 def _with_dollars(found: re.Match[str]) -> str:
+    is_sum = regex("row.sum_words").match(found["row"]) or regex("row.of_a_sale").match(found["row"])
+    if is_sum:
+        return f"{found['row']}{found['sign']}${found['number']}"
     return _with_currency(found, "USD") if "-" in found["sign"] else found.group()
 
 
@@ -109,9 +235,10 @@ def _with_currency(found: re.Match[str], currency: str) -> str:
 
 def code_of(amount: str) -> str:
     """Return the currency of an amount by its sign or its name."""
-    sign = re.sub(r"[\d\s.,'’-]", "", amount).lower()
+    sign = re.sub(r"[\d\s.,'’-]|k\b|万", "", amount.lower())
     names = word_table("currency_signs")
-    return next((code for code, signs in names.items() if sign in signs), sign.upper())
+    found = (code for code, signs in names.items() if sign in signs or sign.strip("$") in signs)
+    return next(found, sign.strip("$").upper())
 
 
 @functools.cache

@@ -301,7 +301,7 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
         if line.block in SPOKEN and old.block not in SPOKEN:
             # The number of pieces that a title tells is that of all rows of the part together.
             is_only = len(again) == 1 and old.quantity == 1
-            is_priced = old.usd is not None or bool(old.unread_price) or old.is_included
+            is_priced = old.usd is not None or old.is_included
             found[again[0]] = replace(
                 old if is_priced else with_price_of(old, line),
                 quantity=line.quantity if is_only else old.quantity,
@@ -572,7 +572,7 @@ def _is_whole(text: str) -> bool:
 
 def as_owned(line: TypedLine) -> TypedLine:
     """Return a line of what the owner has, which costs nothing unless it says what it did."""
-    is_priced = line.usd is not None or bool(line.unread_price)
+    is_priced = line.usd is not None
     return line if is_priced else replace(line, usd=0.0, is_owned=True)
 
 

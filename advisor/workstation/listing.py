@@ -13,16 +13,27 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_json, read_text, read_toml
 from advisor.catalog.part_prices import PriceBook, listed_price_of
 from advisor.catalog.schema.part import Part, RamKit, System
-from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Supplies
+from advisor.workstation.assembly import (
+    HOT_PLUG,
+    SERVER,
+    Assembly,
+    Cards,
+    Circuit,
+    Memory,
+    Risers,
+    Supplies,
+    is_server,
+)
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
     kind_of,
+    names_a_purpose,
     names_no_part,
     split_line,
     with_price_of_title,
 )
-from advisor.workstation.list_currency import assumption, code_of
+from advisor.workstation.list_currency import US_DOLLARS, Money, assumption, write_amounts
 from advisor.workstation.list_remarks import (
     Remarks,
     as_owned,
@@ -36,6 +47,7 @@ from advisor.workstation.part_names import (
     WORDS,
     UnknownPartError,
     category_of,
+    display_card_in,
     is_known,
     is_title,
     module_kind,
@@ -53,7 +65,6 @@ from advisor.workstation.typed_line import (
     QUESTION,
     TypedLine,
     check_length,
-    foreign_amount,
     num_pieces,
     plain_text,
     price_number,
@@ -128,24 +139,13 @@ class Listing:
     num_added: int = 0
     """Number of cards that a question adds to those of the list."""
 
+    foreign_total: str = ""
+    """Price of the list in another currency than US dollars; one of its prices with dots if the list leaves open
+    whether those of several pieces are of each; empty if it has none."""
+
     @property
     def total_usd(self) -> float:
         return total_of(self.bill)
-
-    @property
-    def foreign_total(self) -> str:
-        """Price of the list in another currency: as its sum states it, or the sum of its lines where each names one
-        piece; one of its prices with dots if neither tells; empty if it has none."""
-        prices = [line.unread_price for line in self.lines if line.unread_price]
-        stated = next((line.unread_sum for line in self.lines if line.unread_sum), "")
-        if "$" in stated or not (stated or prices):
-            return ""
-        amounts = [foreign_amount(price) for price in prices]
-        signs = {code_of(price) for price in prices}
-        is_single = all(line.quantity == 1 for line in self.lines if line.unread_price)
-        if stated or len(signs) > 1 or None in amounts or not is_single:
-            return stated or f"{prices[0]} ..."
-        return f"{sum(filter(None, amounts)):,.2f} {signs.pop()}"
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
@@ -169,13 +169,24 @@ def read_listings(
 
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
-    of_parts = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
     where: Path | str = "your text"
     if path is not None and path.suffix.lower() in _TEXT_FILES:
         pasted = read_text(path, MOST_TOML_BYTES)
         where = path
-    elif path is not None:
-        of_parts += _lines_of_file(path)
+    given = pasted
+    is_pasted = path is None or where is path
+    entries = [] if is_pasted or path is None else _texts_of_file(path)
+    tables = [] if is_pasted or path is None else _tables_of_file(path)
+    places = [f"--part {i}" for i in range(1, len(texts) + 1)]
+    places += [f"{path}: part {i}" for i in range(1, len(entries) + 1)]
+    for text, place in zip((*texts, *entries), places, strict=True):
+        check_length(text, place)
+    typed = [" ".join(one.split()) for one in (*texts, *entries)]
+    written, money, left_out = write_amounts("\n".join((*typed, pasted)))
+    rows = written.split("\n")
+    pasted = "\n".join(rows[len(typed) :])
+    of_parts = [*map(read_line, rows[: len(typed)], places), *tables]
+    unwritten = "\n".join((*texts, *entries, given))
     signs = TABLE_SIGNS.get(path.suffix.lower(), ANY_SIGNS) if path is not None else ANY_SIGNS
     sections = split_sections(pasted)
     found: list[tuple[str, Listing]] = []
@@ -183,7 +194,7 @@ def read_listings(
         lines = of_parts + (read_pasted_text(text, where, signs) if text else [])
         _check_length_of_list(lines, path)
         choices = [("", lines)] if heading else split_alternatives(lines)
-        read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+        read = ((name, _ListingReader(book, money).read(chosen)) for name, chosen in choices)
         # A question that compares machines lists no whole one.
         found += [
             (
@@ -191,7 +202,7 @@ def read_listings(
                 replace(
                     one,
                     is_running=one.is_running or bool(name),
-                    notes=(*one.notes, *_currency_notes(text, one.lines)),
+                    notes=(*left_out, *one.notes, *_currency_notes(unwritten, one)),
                 ),
             )
             for name, one in read
@@ -199,26 +210,43 @@ def read_listings(
     return tuple(found)
 
 
-def _currency_notes(text: str, lines: Sequence[TypedLine]) -> list[str]:
-    """Return a note on the currency that is assumed for the prices of a pasted list; none if it has none."""
-    is_priced = any(line.usd or line.unread_price for line in lines)
+def _currency_notes(text: str, listing: Listing) -> list[str]:
+    """Return a note on the currency that is assumed for the prices of a list; none if it has none."""
+    is_priced = bool(listing.foreign_total) or any(line.usd for line in listing.lines)
     return list(filter(None, [assumption(text)])) if text and is_priced else []
 
 
 _TEXT_FILES: Final = (".txt", ".md", *TABLE_SIGNS)
 
 
-def _lines_of_file(path: Path) -> list[TypedLine]:
-    """Return the lines of a TOML or JSON file."""
+def _content_of_file(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML or JSON file; a JSON list is one of parts."""
     is_json = path.suffix.lower() == ".json"
     content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
-    content = content if isinstance(content, dict) else {"parts": content}
+    return content if isinstance(content, dict) else {"parts": content}
+
+
+def _are_tables(entries: Any) -> bool:
+    return isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) for one in entries)
+
+
+def _texts_of_file(path: Path) -> list[str]:
+    """Return the parts of a TOML or JSON file that are texts."""
+    content = _content_of_file(path)
+    entries = content.get("parts", []) or _by_kind(content)
+    if _are_tables(entries):
+        return []
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise InputFileError(f"{path}: parts is no list of texts", fix='e.g. parts = ["2x RTX 5090 $4500"]')
+    return entries
+
+
+def _tables_of_file(path: Path) -> list[TypedLine]:
+    """Return the lines of the parts of a TOML or JSON file that are tables."""
+    content = _content_of_file(path)
     entries = content.get("parts", [])
-    is_filled = isinstance(entries, list) and bool(entries)
-    is_tables = is_filled and all(isinstance(one, dict) for one in entries)
-    entries = entries or _by_kind(content)
-    lines = _table_lines(path, entries) if is_tables else _free_lines(path, entries)
-    return lines + _table_lines(path, content.get("part", []))
+    tables = _table_lines(path, entries) if _are_tables(entries) else []
+    return tables + _table_lines(path, content.get("part", []))
 
 
 def _check_length_of_list(lines: Sequence[TypedLine], path: Path | None) -> None:
@@ -270,12 +298,6 @@ def _words_of(key: str, value: Any) -> str:
     unit = _UNITS.get(key.lower().rpartition("_")[2], "")
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return f"{value:g} {unit}" if is_number and unit else ""
-
-
-def _free_lines(path: Path, entries: Any) -> list[TypedLine]:
-    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-        raise InputFileError(f"{path}: parts is no list of texts", fix='e.g. parts = ["2x RTX 5090 $4500"]')
-    return [read_line(entry, f"{path}: part {i}") for i, entry in enumerate(entries, 1)]
 
 
 def _table_lines(path: Path, entries: Any) -> list[TypedLine]:
@@ -356,6 +378,10 @@ class _ReadLine:
 class _ListingReader(PartReader):
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
+    def __init__(self, book: PriceBook, money: Money = US_DOLLARS) -> None:
+        super().__init__(book)
+        self._money = money
+
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         unread = [line for line in typed if line.unread is not None]
         typed = [line for line in typed if line.unread is None]
@@ -373,21 +399,7 @@ class _ListingReader(PartReader):
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         lines = [*_with_board_of_server(lines), *unread]
         categories = [self._category_of(line) for line in lines]
-        places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
-        found: dict[int, _ReadLine] = {}
-        self._num_cpus = sum(
-            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
-        )
-        for place in places:
-            part, count = self._resolve(lines[place], categories[place])
-            line = lines[place]
-            # Prices of other used parts are far below the catalog's.
-            if categories[place] in ("gpu", "system", "ram") and not line.is_of_column:
-                line = self._with_plausible_price(line, part, count)
-            found[place] = _ReadLine(line, categories[place], part, count)
-            if part is not None:
-                self._place(categories[place], part, count)
-        self._price_each_alike(dict(enumerate(lines)), found)
+        found = self._read_parts(lines, categories)
         _check_number_of_cards(found.values(), lines[0].where)
         if "cards" in self._machine and any(regex("name.has_fans").search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
@@ -398,6 +410,9 @@ class _ListingReader(PartReader):
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
         read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
+        foreign_total = self._foreign_total([one.line for one in read])
+        if foreign_total:  # the bill has the prices of the catalog
+            read = [replace(one, line=_with_catalog_price(one.line)) for one in read]
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -417,7 +432,7 @@ class _ListingReader(PartReader):
                 else self._catalog_usd(one.part, one.count)
                 for one in read
             ),
-            notes=tuple(self._notes),
+            notes=tuple(map(self._money.write_back, self._notes)),
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
             claims=claims,
@@ -429,8 +444,38 @@ class _ListingReader(PartReader):
             is_running=is_running,
             wall_limit_w=remarks.wall_limit_w,
             has_unnamed_cards=self._has_unnamed_cards,
+            foreign_total=foreign_total,
             num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
+
+    def _read_parts(self, lines: list[TypedLine], categories: Sequence[str]) -> dict[int, _ReadLine]:
+        """Return the lines with the parts that they mean, by place, and put the parts into the machine."""
+        places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
+        found: dict[int, _ReadLine] = {}
+        self._num_cpus = sum(
+            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
+        )
+        for place in places:
+            part, count = self._resolve(lines[place], categories[place])
+            line = lines[place]
+            # Prices of other used parts are far below the catalog's.
+            is_doubtful = categories[place] in ("gpu", "system", "ram") and not line.is_of_column
+            if is_doubtful and self._money.code is None:
+                line = self._with_plausible_price(line, part, count)
+            found[place] = _ReadLine(line, categories[place], part, count)
+            if part is not None:
+                self._place(categories[place], part, count)
+        if self._money.code is None:
+            self._price_each_alike(dict(enumerate(lines)), found)
+        return found
+
+    def _foreign_total(self, lines: Sequence[TypedLine]) -> str:
+        """Return the price of a list in another currency than US dollars; empty if it has none."""
+        prices = [line.usd for line in lines if line.usd]
+        if self._money.code is None or not prices:
+            return ""
+        is_open = any(line.usd and line.quantity > 1 and not line.says_whole_or_each for line in lines)
+        return f"{self._money.words(prices[0])} ..." if is_open else self._money.words(sum(prices))
 
     def _with_remarks(
         self, split: Sequence[TypedLine], remarks: Remarks
@@ -517,7 +562,10 @@ class _ListingReader(PartReader):
             line
             for line in typed
             if (line.category is not None and line.usd is not None)
-            or not all(map(names_no_part, regex("list.clause").split(plain_text(line))))
+            or not (
+                names_a_purpose(plain_text(line))
+                or all(map(names_no_part, regex("list.clause").split(plain_text(line))))
+            )
         ] or list(typed)
         title = present[0]
         present = with_price_of_title(present)
@@ -553,22 +601,11 @@ class _ListingReader(PartReader):
             for line in typed
             for text in line.beside
         ]
-        foreign = [
-            f"{line.where.rpartition(': ')[2]} {line.unread_price!r}" for line in lines if line.unread_price
-        ]
-        self._notes += [
-            f"prices are in US dollars, those in other currencies are left out: {', '.join(foreign)}; convert them to "
-            "count them"
-        ] * bool(foreign)
         self._notes += [
             f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: "
-            + (
-                f"the prices of its parts sum to ${sum(one.usd or 0.0 for one in lines):,.0f}"
-                if "$" in line.unread_sum
-                else "prices are in US dollars; convert it to count it"
-            )
+            f"the prices of its parts sum to ${sum(one.usd or 0.0 for one in lines):,.0f}"
             for line in typed
-            if line.unread_sum and not foreign
+            if line.unread_sum
         ]
 
     def _price_each_alike(self, typed: dict[int, TypedLine], found: dict[int, _ReadLine]) -> None:
@@ -632,10 +669,12 @@ class _ListingReader(PartReader):
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
         if line.unread is not None:
-            part = f"row {line.text.strip()!r} is not read"
+            part = f"row {self._money.write_back(line.text.strip())!r} is not read"
             why = line.unread.why or line.unread.what
             self._unknown.append(UnknownPartError(line.where, part, why=why, fix=line.unread.fix))
             return "unknown"
+        if line.category in (None, "gpu") and display_card_in(line) is not None:
+            return "display"
         try:
             return line.category or category_of(line)
         except UnknownPartError as error:
@@ -658,9 +697,16 @@ class _ListingReader(PartReader):
         return part, count
 
     def _place(self, category: str, part: Part, count: int) -> None:
-        places = {"gpu": "cards", "psu": "psus", "ram": "memory", "bridge": "bridges", "riser": "risers"}
+        places = {
+            "gpu": "cards",
+            "psu": "psus",
+            "ram": "memory",
+            "bridge": "bridges",
+            "riser": "risers",
+            "display": "displays",
+        }
         place = places.get(category, category)
-        if place in ("cards", "psus", "bridges", "nics", "nic", "link"):
+        if place in ("cards", "displays", "psus", "bridges", "nics", "nic", "link"):
             self._machine.setdefault(place, [])
             self._machine[place] += [part] * count
         elif place == "memory":
@@ -694,6 +740,8 @@ class _ListingReader(PartReader):
                 )
             if not is_docked:
                 held.setdefault("case", case)
+        if board is not None and is_server(board):
+            psus = tuple(psu.model_copy(update={"flags": (*psu.flags, HOT_PLUG)}) for psu in psus)
         if board is not None and "cpu" not in held and (cpu := parts.cpu_of(board)) is not None:
             held["cpu"] = cpu
             self._notes.append(f"no CPU is listed: {cpu.name}, with which {board.name} is sold")
@@ -703,6 +751,7 @@ class _ListingReader(PartReader):
             supplies=Supplies(psus, links[0] if links else None) if psus else None,
             bridges=tuple(held.pop("bridges", ())),
             nics=tuple(held.pop("nic", ())),
+            displays=tuple(held.pop("displays", ())),
             **held,
         )
 
@@ -710,7 +759,7 @@ class _ListingReader(PartReader):
         """Return the line with its price taken as that of each part, if no other reading is near the catalog's."""
         price = listed_price_of(part, self._book) if part is not None else None
         num = num_pieces(line)
-        if price is None or line.usd is None or num < 2 or line.says_whole_or_each:
+        if price is None or not line.usd or num < 2 or line.says_whole_or_each:
             return line
         each = price.usd * count / num
         share = line.usd / num / each
@@ -751,6 +800,12 @@ class _ListingReader(PartReader):
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
+
+
+def _with_catalog_price(line: TypedLine) -> TypedLine:
+    """Return a line of a list in another currency without its price; what is owned costs nothing in any."""
+    is_bought = bool(line.usd) or (line.is_included and not line.is_owned)
+    return replace(without_price(line), is_included=False) if is_bought else line
 
 
 def _with_bearer(bill: Sequence[PartLine]) -> tuple[PartLine, ...]:

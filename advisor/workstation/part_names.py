@@ -21,6 +21,7 @@ from advisor.catalog.schema.part import (
     Board,
     Cpu,
     CpuSeries,
+    DisplayCard,
     GpuCard,
     Part,
     Psu,
@@ -470,7 +471,7 @@ def _makers() -> re.Pattern[str]:
 
 
 def as_described(card: GpuCard, text: str) -> GpuCard:
-    """Return a card with the width and the cooling that a line states: a water block makes it narrower."""
+    """Return a card with the width, the cooling and the height that a line states: a water block makes it narrower."""
     changes: dict[str, object] = {}
     width = regex("name.card_width").search(text)
     if width is not None:
@@ -480,7 +481,13 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
         changes |= {"cooling": "liquid", "slots": changes.get("slots", min(card.slots, 2.0))}
     elif regex("name.blower").search(text):  # such coolers are two slots wide
         changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
+    if regex("name.low_profile").search(text) and not card.is_low_profile:
+        changes |= {"is_low_profile": True, "length_m": min(card.length_m, HALF_LENGTH_M)}
     return card.model_copy(update=changes)
+
+
+HALF_LENGTH_M: Final = 0.168
+"""Length up to which most cards of half height are built [m] (PCIe card electromechanical specification, MD2)."""
 
 
 def _alternatives_in(text: str) -> tuple[str, ...]:
@@ -535,6 +542,25 @@ def pair_of(cpu: Cpu) -> Cpu:
     )
     figures = {"name": f"2 x {cpu.name}", "cores": 2 * cpu.cores, "power_w": 2 * cpu.power_w, "series": both}
     return cpu.model_copy(update={**figures, "max_ram_bytes": 2 * cpu.max_ram_bytes})
+
+
+def display_card_in(line: TypedLine) -> DisplayCard | None:
+    """Return the card for a screen that a line names; behind a label its number is enough, whose longest name counts.
+    None of a card that runs models."""
+    if find_card_name(line.what) is not None:
+        return None
+    words = set(re.findall(r"[a-z0-9]+", line.what.lower()))
+    found = [
+        card
+        for card in parts.planner_parts(DisplayCard)
+        if {
+            word
+            for word in card.words.split()
+            if line.category != "gpu" or any(map(str.isdigit, word)) or word == "ti"
+        }
+        <= words
+    ]
+    return max(found, key=lambda card: len(card.words), default=None)
 
 
 def typical_card(cards: Sequence[GpuCard]) -> GpuCard:

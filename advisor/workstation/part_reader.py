@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import cpu_by_number, find_cpu, plain_words
+from advisor.catalog.cpu_names import cpu_by_number, find_cpus, plain_words
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import (
     FIGURES_ASSUMED,
@@ -42,6 +42,7 @@ from advisor.workstation.part_names import (
     board_by_chipset,
     board_by_number,
     by_words,
+    display_card_in,
     grades_in,
     is_bare,
     kit_of,
@@ -181,6 +182,15 @@ class PartReader:
         self._note_power_limit(line, card)
         return as_described(card, line.what), line.quantity
 
+    def display(self, line: TypedLine) -> tuple[Part | None, int]:
+        card = display_card_in(line)
+        if card is not None:
+            self._notes.append(
+                f"{line.what!r} is taken as {card.name}, a card for a screen: it takes {card.slots} slot"
+                f"{'s' if card.slots > 1 else ''} and {card.power_w:.0f} W, and runs no model here"
+            )
+        return card, line.quantity
+
     def _note_power_limit(self, line: TypedLine, card: GpuCard) -> None:
         """Take the power limit that a line states for its cards; of several lines, the strictest counts for all."""
         stated = regex("part.power_limit").search(line.text)
@@ -239,12 +249,19 @@ class PartReader:
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         socket = self.board.socket if self.board is not None else ""
-        cpu = find_cpu(line.what, is_labelled=True, socket=socket) or cpu_by_number(line.what)
+        alike = find_cpus(line.what, is_labelled=True, socket=socket, ram_type=self._ram_type)
+        cpu = next(iter(alike), None) or cpu_by_number(line.what)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])
         if not set(plain_words(line.what).split()) <= set(plain_words(cpu.name).split()):
             self.note(line, cpu)
+        other = next((one for one in alike if one.series.socket != cpu.series.socket), None)
+        if other is not None and cpu.series.socket != socket:
+            self._notes.append(
+                f"{line.what!r} is taken as {cpu.name} ({cpu.series.socket}): name the board or the family if it is "
+                f"{other.name} ({other.series.socket})"
+            )
         return cpu, line.quantity
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
@@ -381,7 +398,10 @@ class PartReader:
         bare = regex("part.rack").sub(" ", line.what)
         if bare != line.what and not names_a_model(bare, "rack", "server", "rackmount"):
             return None, line.quantity  # no record states the room of a chassis that has only a height
-        return self.by_name(Case, "case", line)
+        # A height beside the name of a chassis tells nothing more.
+        pool = [*parts.planner_parts(Case), *parts.parts_for_lists(Case)]
+        named = replace(line, what=" ".join(bare.split()))
+        return self.by_name(Case, "case", named if by_words(named.what, pool) is not None else line)
 
     def nic(self, line: TypedLine) -> tuple[Part | None, int]:
         found = by_words(line.what, parts.planner_parts(Nic))  # no rule needs one that no record holds
@@ -457,6 +477,7 @@ class PartReader:
 
 RESOLVERS: Final[dict[str, Callable[[PartReader, TypedLine], tuple[Part | None, int]]]] = {
     "gpu": PartReader.gpu,
+    "display": PartReader.display,
     "cpu": PartReader.cpu_,
     "board": PartReader.board_,
     "psu": PartReader.psu,

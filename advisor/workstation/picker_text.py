@@ -10,9 +10,10 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
-from advisor.workstation.list_currency import currency_of, write_currency
-from advisor.workstation.part_names import is_known, kind_in
+from advisor.workstation.mentions import mentions_in
+from advisor.workstation.part_names import is_known, kind_in, server_in
 from advisor.workstation.pasted_text import plain_rows, rows_without_marks
+from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
@@ -35,23 +36,22 @@ def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> lis
     Raises: InputFileError: a row is longer than any part's, its price is wrong, or a table names several machines.
     """
     _check_rows(text, path)
-    currency = currency_of(text)
-    text = write_currency(text, currency)
     rows = rows_without_marks(write_in_one_form(text, "pasted"))
     lines: list[TypedLine] = []
     for table in tables_in(rows, signs):
         _check_machines(table, path)
         lines += [
-            replace(_table_line(cells, table.places, f"{path}: row {place + 1}", currency), block=_TABLE)
+            replace(_table_line(cells, table.places, f"{path}: row {place + 1}"), block=_TABLE)
             for place, cells in table.rows
         ]
         rows[table.begin : table.end] = [""] * (table.end - table.begin)
     if "|" not in signs:  # a file of values has cells, whether they are a table or not
         sign = max(signs, key=rows[0].count) if rows else ","
         rows = [" | ".join(cells_of(row, sign)) for row in rows]
-    text = _with_named_sum("\n".join(rows))
+    sums_usd = _take_sums(rows)
+    text = "\n".join(rows)
     rest = list(_lines(text, path)) if re.search(r"\w", text) else []
-    return _with_foreign_sum(_merge_lines(_with_sum([*rest, *lines], _sums_of(text))), text)
+    return _merge_lines(_with_sum([*rest, *lines], sums_usd))
 
 
 _TABLE: Final = 2
@@ -87,20 +87,21 @@ _OWN_KINDS: Final = frozenset((*LABELS.values(), "bridge", "link", "system"))
 
 def _cell(row: list[str], places: dict[str, int], column: str) -> str:
     place = places.get(column)
-    return row[place].strip() if place is not None and place < len(row) else ""
+    # Between blanks, the colon of a label begins the next cell: `GPU   : RTX 3090`.
+    return row[place].strip(" \t:") if place is not None and place < len(row) else ""
 
 
-def _table_line(row: list[str], places: dict[str, int], where: str, currency: str = "") -> TypedLine:
-    """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each, and in the
-    currency of the list if it names none."""
+def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine:
+    """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each."""
     kind = regex("row.number_of_label").sub(
         "", write_in_english(_cell(row, places, "category")).strip().lower()
     )
-    column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
-    price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *")
+    priced = (
+        name for name in ("paid", "whole", "price", "each") if re.search(r"\w", _cell(row, places, name))
+    )
+    column = next(priced, "")
+    price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *()")
     is_included = regex("row.nothing").fullmatch(price) is not None
-    is_bare = re.fullmatch(r"\d[\d .,'’]*", price) is not None
-    price = f"{price} {currency}" if currency and is_bare and not is_included else price
     quantity = _cell(row, places, "quantity").strip("xX× .")
     name = _cell(row, places, "name") or _cell(row, places, "category")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", name)))
@@ -109,7 +110,12 @@ def _table_line(row: list[str], places: dict[str, int], where: str, currency: st
     known = kind if kind in _OWN_KINDS else line.category
     category = LABELS.get(kind, known)
     return replace(
-        line, text=text, category=category, is_included=is_included, is_of_column=column == "price"
+        line,
+        text=text,
+        category=category,
+        is_included=is_included,
+        is_of_column=column == "price",
+        says_whole_or_each=line.says_whole_or_each or column == "whole",
     )
 
 
@@ -162,7 +168,7 @@ def _is_detail(row: _ListRow) -> bool:
     """Whether a row holds a number of pieces, a price or a condition and nothing else."""
     text = row.text.strip()
     is_amount = "$" in text and regex("row.amount_alone").fullmatch(text) is not None
-    return is_amount or regex("row.detail").fullmatch(_in_one_form(text)) is not None
+    return is_amount or _is_told_below(text)
 
 
 def _in_one_form(text: str) -> str:
@@ -221,29 +227,45 @@ def _join_wrapped(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, 
         yield (held[0], held[1].replace("\n", " "), held[2])
 
 
-_LEAST_ROWS_OF_A_SUM: Final = 4
-"""Number of rows from which the only price of a list, in a row of its own at the end, is that of all parts."""
-
-
-def _with_named_sum(text: str) -> str:
-    """Return a list with the word for a sum before its only price, if that stands alone in the last row."""
-    rows = text.rstrip().splitlines()
-    is_sum = len(rows) >= _LEAST_ROWS_OF_A_SUM and text.count("$") == 1 and "$" in rows[-1]
-    if not is_sum or regex("row.amount_alone").fullmatch(rows[-1].strip()) is None:
-        return text
-    return "\n".join((*rows[:-1], f"Total: {rows[-1].strip()}"))
-
-
 _SAME_SUM: Final = 0.01
 """Largest difference of two sums that count as equal, over the stated one: lists round their prices."""
 
 
-def _sums_of(text: str) -> list[float]:
-    """Return the prices of the whole list that rows state [USD]: without shipping and taxes, then with them."""
-    named = [next(filter(None, found.groups())) for found in regex("row.sum").finditer(text)]
-    alone = regex("row.sum_alone").findall(text)
-    sums = named or (alone if len(alone) == 1 else [])
-    return [usd for one in sums if (usd := float(one.replace(",", "")))]
+def _is_told_below(row: str) -> bool:
+    """Whether a row can be that of a cart which tells number and price of the part above it."""
+    return regex("row.detail").fullmatch(_in_one_form(row.strip())) is not None
+
+
+def _take_sums(rows: list[str]) -> list[float]:
+    """Return the prices of the whole list that rows state [USD], without shipping and taxes, then with them, and empty
+    those rows.
+
+    A row with an amount that names no part states the price of the list by its words (`Total`, `takes it all`), or if
+    it has the only amount.
+    """
+    num_priced = sum(regex("row.dollars").search(row) is not None for row in rows)
+    told: dict[int, list[float]] = {}
+    alone: dict[int, list[float]] = {}
+    for place, row in enumerate(rows):
+        amounts = [float(one.replace(",", "")) for one in regex("row.dollars").findall(row)]
+        rest = regex("row.dollars").sub(" ", row).strip(" |*•–-_:")
+        if not any(amounts) or regex("row.no_sum").search(row) is not None or rest.endswith("?"):
+            continue
+        is_detail = num_priced > 1 and _is_told_below(row)
+        is_named = regex("row.sum_words").match(rest) is not None and not is_detail
+        if not is_named and (mentions_in(rest) or server_in(rest) is not None or find_systems(rest)):
+            continue
+        if is_named or regex("row.of_a_sale").search(row) is not None:
+            told[place] = amounts
+        elif regex("row.dollars_first").match(row) is not None and kind_in(rest) is None:
+            alone[place] = amounts
+    found = told or (alone if num_priced == 1 else {})
+    for place in found:
+        has_circuit = regex("remark.circuit").search(rows[place]) or regex("remark.wall_limit").search(
+            rows[place]
+        )
+        rows[place] = regex("row.dollars").sub(" ", rows[place]) if has_circuit else ""
+    return [usd for amounts in found.values() for usd in amounts if usd]
 
 
 def _with_sum(lines: Iterable[TypedLine], sums_usd: Sequence[float]) -> list[TypedLine]:
@@ -253,7 +275,7 @@ def _with_sum(lines: Iterable[TypedLine], sums_usd: Sequence[float]) -> list[Typ
     if not sums_usd or not found:
         return found
     usd = sums_usd[0]
-    if all(line.usd is None and not line.unread_price for line in found):
+    if all(line.usd is None for line in found):
         # The first line may be a title, which names no part.
         bearer = next((line for line in found if is_known(line.what)), found[-1])
         return [
@@ -272,21 +294,6 @@ def _with_sum(lines: Iterable[TypedLine], sums_usd: Sequence[float]) -> list[Typ
     if any(line.usd == sums_usd[0] for line in found):
         return found  # the price of one part, in a row of its own
     return [replace(found[0], unread_sum=f"${sums_usd[0]:,.0f}"), *found[1:]]
-
-
-def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
-    """Return lines with the price of the list in another currency, which the last row of a sum states, on the first."""
-    if not lines or any(line.usd is not None for line in lines):
-        return lines
-    are_priced = any(line.unread_price for line in lines)
-    rows = [row.strip(" |*•-") for row in text.splitlines()]
-    heads = regex("row.sum_words" if are_priced else "row.skipped")
-    found = (regex("line.foreign_price").search(row) for row in rows if heads.match(row))
-    sums = [
-        one.group().strip().lstrip("$ ") for one in found if one is not None and re.search(r"\d", one.group())
-    ]
-    bearer = next((line for line in lines if line.unread_price or is_known(line.what)), lines[0])
-    return [replace(line, unread_sum=sums[-1]) if sums and line is bearer else line for line in lines]
 
 
 _LEAST_NUMBERED: Final = 3
@@ -337,8 +344,6 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             one.match(text)
             for one in (
                 regex("row.skipped"),
-                regex("row.sum"),
-                regex("row.sum_alone"),
                 regex("row.free"),
                 regex("row.owned_heading"),
             )
@@ -353,7 +358,7 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             is_sentence = line.category is None and (is_prose(row) or row.rstrip().endswith("?"))
             yield replace(
                 line,
-                usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
+                usd=0.0 if is_owned and line.usd is None else line.usd,
                 is_owned=is_owned,
                 is_printed=joined.is_printed,
                 beside=joined.beside,
@@ -367,15 +372,16 @@ _LEAST_BELOW_A_TITLE: Final = 3
 
 def _speaks_of_a_build(line: TypedLine, row: str) -> bool:
     """Whether the first row of a list is a title that names a part, which its rows may name again: `Dual 3090 rig`."""
-    is_priced = line.usd is not None or bool(line.unread_price)
+    is_priced = line.usd is not None
     has_mark = regex("line.bullet").match(row) is not None or line.category is not None
     return not (is_priced or has_mark) and regex("name.title").search(line.what) is not None
 
 
 def _is_discount(row: str) -> bool:
-    """Whether a row takes an amount off the price of the list: its amount is negative, and it names no part."""
-    return regex("line.negative_price").search(row) is not None and not is_known(
-        regex("line.negative_price").sub(" ", row)
+    """Whether a row takes an amount off the price of the list: its amount is negative or off, and it names no part."""
+    return any(
+        one.search(row) is not None and not is_known(one.sub(" ", row))
+        for one in (regex("line.negative_price"), regex("row.amount_off"))
     )
 
 
@@ -413,10 +419,7 @@ def _line(row: str, where: str) -> TypedLine:
 
 def _price_text(price: str) -> str:
     """Return the price of a cell as a line states it."""
-    # A sign keeps digits at the end of a name from those of a price: `Enthoo Pro 2 = 190 €`.
-    return (
-        f"= {price}" if regex("line.foreign_price").search(price) else price if "$" in price else f"${price}"
-    )
+    return price if "$" in price else f"${price}"
 
 
 def _cells_of(row: str) -> tuple[str, str]:
@@ -445,9 +448,7 @@ def _cells_of(row: str) -> tuple[str, str]:
 
 def _is_price(text: str) -> bool:
     plain = " ".join(text.split())
-    return (
-        regex("row.amount_alone").fullmatch(plain) or regex("line.foreign_price").fullmatch(plain)
-    ) is not None
+    return regex("row.amount_alone").fullmatch(plain) is not None
 
 
 def _with_counts(lines: list[TypedLine]) -> list[TypedLine]:

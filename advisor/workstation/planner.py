@@ -28,7 +28,7 @@ from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
 from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
-from advisor.workstation.rules_fit import card_length
+from advisor.workstation.rules_fit import card_height, card_length
 from advisor.workstation.rules_power import POWER_RULES, psu_plugs, psu_reset
 from advisor.workstation.valuation import build_of, system_of
 
@@ -142,7 +142,7 @@ def rules_of(question: Question) -> tuple[Rule, ...]:
     return tuple(_with_doubts(rule) if is_whole and rule.id in OF_WHOLE_MACHINES else rule for rule in kept)
 
 
-OF_WHOLE_MACHINES: Final = frozenset((psu_plugs.id, card_length.id))
+OF_WHOLE_MACHINES: Final = frozenset((psu_plugs.id, card_length.id, card_height.id))
 """Rules on what makers of whole machines seldom publish: where it is not known, an owner looks it up, and the machine
 is not replaced for it."""
 

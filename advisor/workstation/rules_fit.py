@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.schema.part import (
     FIGURES_ASSUMED,
     PLUG_UNKNOWN_OF_DRIVE,
@@ -15,6 +15,8 @@ from advisor.catalog.schema.part import (
     Case,
     Cooler,
     Cpu,
+    DisplayCard,
+    GpuCard,
     Storage,
 )
 from advisor.catalog.units import GB, GIB, KILO
@@ -28,7 +30,9 @@ from advisor.workstation.assembly import (
     Setting,
     Supplies,
     is_rack_server,
+    is_server,
     slot_widths,
+    takes_half_height,
 )
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
@@ -232,10 +236,16 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
     without_cards=True,
     cards=lambda cards: all(card.has_no_output for card in cards.cards),
     cpu=lambda cpu: cpu.lacks_graphics,
+    board=is_server,
+    displays=bool,
 )
-def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
-    """Judge whether a machine whose cards have no output shows a picture: its CPU then needs a graphics unit."""
-    if not all(card.has_no_output for card in cards.cards) or not cpu.lacks_graphics:
+def display(
+    cards: Cards, cpu: Cpu, board: Board, displays: tuple[DisplayCard, ...], setting: Setting
+) -> Finding | None:
+    """Judge whether a machine whose cards have no output shows a picture: its CPU then needs a graphics unit, or it is
+    a server, whose management controller has an output."""
+    has_output = bool(displays) or not all(card.has_no_output for card in cards.cards)
+    if has_output or not cpu.lacks_graphics or is_server(board):
         return None
     lacks = "no card has an output for a screen" if cards.cards else "no card is there"
     why = f"{cpu.name} has no graphics unit, {lacks}: no picture, unless the board has graphics"
@@ -353,14 +363,16 @@ def chosen_layout(
     cards: Cards, board: Board, case: Case | None, bridges: Sequence[Bridge] = ()
 ) -> tuple[int, ...]:
     """Return the positions of the slots that cards take, in the order of the cards: where a bridge spans the distance
-    between neighbours, and with as much air as the case leaves; in the order of plugging where none fits."""
+    between neighbours, or misses it least, and with as much air as the case leaves; in the order of plugging where none
+    fits."""
     widths = slot_widths(cards)
     able = [taken for taken in layouts(board, cards.num) if _fits(widths, taken, case)]
     spans = {span for bridge in bridges if not bridge.is_board for span in bridge.spacings_slots}
 
-    def rank(taken: tuple[int, ...]) -> tuple[bool, int]:
+    def rank(taken: tuple[int, ...]) -> tuple[int, int]:
         gaps = [below - above for above, below in pairwise(sorted(taken))]
-        return not spans or set(gaps[::2]) <= spans, min(gaps, default=0)
+        misses = [min(abs(gap - span) for span in spans) for gap in gaps[::2]] if spans else []
+        return -max(misses, default=0), min(gaps, default=0)
 
     return max(able, key=rank, default=_positions(board)[: cards.num])
 
@@ -382,23 +394,61 @@ def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
     "card-length",
     "card length",
     "mm",
-    cards=lambda cards: max(card.length_m for card in cards.cards),
-    case=lambda case: (case.max_gpu_m, bool(case.sold_with)),
+    cards=lambda cards: (max(card.length_m for card in cards.cards), _are_low(cards)),
+    case=lambda case: (case.max_gpu_m, bool(case.sold_with), case.open_frame),
 )
-def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
-    """Compare the longest card with the case. The room in a machine that is sold whole is that of its class, unless
-    it takes half-height cards only: a longer card is unknown there, not too long."""
+def card_length(cards: Cards, case: Case, setting: Setting) -> Finding | None:
+    """Compare the longest card with the case. The room in a machine that is sold whole is that of its class: a longer
+    card is unknown there, not too long. None of cards that are too high for a small machine."""
+    if takes_half_height(case) and not all(card.is_low_profile for card in cards.cards):
+        return None
     longest = max(card.length_m for card in cards.cards)
     found = _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
-    if found.passed or not case.sold_with or case.max_gpu_m < LEAST_FULL_HEIGHT_M:
+    if found.passed or not case.sold_with:
         return found
     remedy = f"measure the room of the {case.sold_with}, or take a shorter card"
     return found._replace(why=f"{found.why}, as far as its class tells", remedy=remedy, is_unknown=True)
 
 
-LEAST_FULL_HEIGHT_M: Final = 0.2
-"""Room for cards below which a case takes half-height cards only [m], which are up to 168 mm long (PCIe card
-electromechanical specification)."""
+MOST_EXAMPLES: Final = 4
+"""Number of low-profile cards that a remedy names."""
+
+
+def _are_low(cards: Cards) -> bool:
+    return all(card.is_low_profile for card in cards.cards)
+
+
+@match_rule(
+    "card-height",
+    "height of the cards",
+    "cards",
+    cards=_are_low,
+    case=lambda case: (case.max_gpu_m, case.open_frame),
+)
+def card_height(cards: Cards, case: Case, setting: Setting) -> Finding | None:
+    """Compare the height of the cards with a case that takes low-profile ones only."""
+    if not takes_half_height(case):
+        return None
+    high = dict.fromkeys(card.name for card in cards.cards if not card.is_low_profile)
+    if not high:
+        return Finding(0, 0, True, f"low-profile cards for {case.name}, which takes no higher ones")
+    why = f"{case.name} takes low-profile (half-height) cards only; {', '.join(high)} is of full height"
+    remedy = f"a low-profile card without a plug ({', '.join(_low_cards())}), or a larger machine"
+    return Finding(len(high), 0, False, why, remedy)
+
+
+def _low_cards() -> list[str]:
+    """Return the names of the low-profile cards with the most memory that have fans and no plug."""
+    sold = [
+        card
+        for card in parts.planner_parts(GpuCard)
+        if card.is_low_profile and card.cooling != "passive" and not (card.num_8_pin or card.num_6_pin)
+    ]
+    records = {card.accelerator: accelerators.by_id(card.accelerator) for card in sold}
+    ordered = sorted(records.values(), key=lambda record: (-(record.memory_bytes or 0.0), record.name))
+    return [record.name for record in ordered[:MOST_EXAMPLES]]
+
+
 USUAL_RISER_SLOTS: Final = 2
 """Width of the cards for which makers build the risers of rack servers [slots]."""
 
@@ -700,6 +750,7 @@ FIT_RULES: Final = (
     board_fits,
     slots,
     card_length,
+    card_height,
     card_room,
     radiator,
     card_cooling,

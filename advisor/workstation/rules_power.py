@@ -1,6 +1,7 @@
 """Rules on power: supplies, excursions, plugs, the wall, the room, the noise."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -13,19 +14,24 @@ from advisor.catalog.schema.part import (
     Case,
     Cooler,
     Cpu,
+    DisplayCard,
     GpuCard,
     Psu,
 )
 from advisor.workstation.assembly import (
     EFFICIENCY,
+    HOT_PLUG,
     OTHERS_W,
     SERVER,
     TYPICAL,
     Assembly,
     Cards,
+    Circuit,
     Setting,
     Supplies,
     is_rack_server,
+    is_server,
+    others_w,
     running_power_w,
 )
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
@@ -97,11 +103,20 @@ def _tolerated_w(supplies: Supplies, setting: Setting) -> float:
     return sum(psu.power_w * (ATX3_EXCURSION if psu.is_atx3 else ATX2_EXCURSION) for psu in supplies.psus)
 
 
+def _displays_w(displays: Sequence[DisplayCard], setting: Setting) -> float:
+    return sum(card.power_w for card in displays)
+
+
+def _saved_w(case: Case, setting: Setting) -> float:
+    """Power of the rest of a machine beyond `OTHERS_W` [W], which is negative in a small case."""
+    return others_w(case) - OTHERS_W
+
+
 USUAL_CPU_W: Final = 125.0
 """Power of a CPU that a list does not name [W]: the base power of most desktop CPUs for two cards. Own choice."""
 _power_rule: Final = partial(
     sum_rule,
-    needs={"cards": _cards_w, "cpu": _cpu_w},
+    needs={"cards": _cards_w, "cpu": _cpu_w, "case": _saved_w, "displays": _displays_w},
     base_need=lambda setting: OTHERS_W,
     absent={"cpu": USUAL_CPU_W},
 )
@@ -191,7 +206,12 @@ def _is_generation_unknown(machine: Assembly) -> bool:
 @_power_rule(
     "psu-transient",
     "supply against excursions",
-    needs={"cards": lambda cards, setting: cards.power_w * EXCURSION, "cpu": _cpu_w},
+    needs={
+        "cards": lambda cards, setting: cards.power_w * EXCURSION,
+        "cpu": _cpu_w,
+        "case": _saved_w,
+        "displays": _displays_w,
+    },
     gives={"supplies": _tolerated_w},
     required=("cards", "supplies"),
     in_doubt=_is_generation_unknown,
@@ -209,21 +229,30 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     return why, f"{_own_supply_words(machine) or f'a supply {kind}'}, or {held}"
 
 
-def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool, bool], ...]:
-    """Return the numbers of 16-pin and 8-pin plugs of each supply, whether no source counts them, and whether it is
-    that of a machine."""
+def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, int, bool, bool, bool], ...]:
+    """Return the numbers of 16-pin, 8-pin and 6-pin plugs of each supply, whether no source counts them, whether it is
+    that of a machine, and whether it has no leads."""
     return tuple(
-        (psu.num_16_pin, _fewest_plugs(psu), PLUGS_UNKNOWN in psu.flags, bool(psu.sold_with))
+        (
+            psu.num_16_pin,
+            _fewest_plugs(psu),
+            psu.num_6_pin,
+            PLUGS_UNKNOWN in psu.flags,
+            bool(psu.sold_with),
+            HOT_PLUG in psu.flags,
+        )
         for psu in supplies.psus
     )
 
 
 def plugs_needed(cards: Cards, supplies: Supplies) -> int:
-    """Number of 8-pin plugs that cards need once the 16-pin ones of the supplies are used up, adapters included."""
+    """Number of 8-pin plugs that cards need once the 16-pin and 6-pin ones of the supplies are used up, adapters
+    included."""
     native = sum(psu.num_16_pin for psu in supplies.psus)
-    needed = 0
+    sixes = sum(card.num_6_pin for card in cards.cards)
+    needed = sixes - min(sixes, sum(psu.num_6_pin for psu in supplies.psus))
     for card in cards.cards:
-        needed += card.num_8_pin + card.num_6_pin
+        needed += card.num_8_pin
         for _ in range(card.num_16_pin):
             if native:
                 native -= 1
@@ -240,15 +269,19 @@ def plugs_needed(cards: Cards, supplies: Supplies) -> int:
     cards=lambda cards: tuple((c.num_8_pin, c.num_6_pin, c.num_16_pin, c.power_w) for c in cards.cards),
     supplies=_plugs_given,
 )
-def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
-    """Compare the 8-pin plugs that are needed once 16-pin ones are used up with those of the supplies.
+def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
+    """Compare the 8-pin plugs that are needed once 16-pin ones are used up with those of the supplies; None of supplies
+    without leads, whose server feeds the cards.
 
     A 16-pin card without a plug of its kind takes an adapter with one 8-pin plug per 150 W.
     """
+    if any(HOT_PLUG in psu.flags for psu in supplies.psus):
+        return None
     eight = sum(psu.num_8_pin for psu in supplies.psus)
     needed = plugs_needed(cards, supplies)
     sixteen = sum(card.num_16_pin for card in cards.cards)
-    wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
+    is_eps = not sixteen and all(card.has_eps_lead for card in cards.cards)
+    wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "EPS by adapters" if is_eps else "8-pin"
     if needed and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         fewest = sum(map(_fewest_plugs, supplies.psus))
         usual = f"the supply, supplies of its size have {fewest} or more"
@@ -279,26 +312,28 @@ def card_lead(cards: Cards, setting: Setting) -> Finding | None:
     )
 
 
+LEAST_OF_A_GPU_SERVER: Final = 4
+"""Number of cards from which a server is built for cards, which stand on its boards and not on risers. Own choice."""
 SLOT_W: Final = 75.0
 """Power that a card takes from its slot without a cable of its own [W] (PCI Express CEM)."""
 
 
 @match_rule(
     "server-kit",
-    "GPU kit of a rack server",
+    "GPU kit of a server",
     "cards",
     "advice",
     planned=False,
     cards=lambda cards: tuple(
         (card.power_w > SLOT_W, card.cooling, card.has_eps_lead) for card in cards.cards
     ),
-    board=lambda board: (board.name, is_rack_server(board)),
+    board=lambda board: (board.name, is_server(board), is_rack_server(board), board.max_cards),
 )
 def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
-    """Name what strong cards in a rack server need: its supplies plug into a board and have no leads, its risers are of
+    """Name what strong cards in a server need: its supplies plug into a board and have no leads, its risers are of
     several kinds, and its fans are chosen for what it was sold with."""
     strong = [card for card in cards.cards if card.power_w > SLOT_W]
-    if not strong or not is_rack_server(board):
+    if not strong or not is_server(board):
         return None
     plug = (
         "an 8-pin EPS plug"
@@ -307,13 +342,16 @@ def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
         if any(card.num_16_pin for card in strong)
         else "8-pin PCIe plugs"
     )
+    source = "board or riser" if is_rack_server(board) else "board"
     why = (
-        f"hot-plug supplies have no leads: {board.name} feeds a card from its board or riser over the maker's GPU "
-        f"power cable, which must end in {plug}"
+        f"hot-plug supplies have no leads: {board.name} feeds a card from its {source} over the maker's GPU power "
+        f"cable, which must end in {plug}"
     )
     is_passive = any(card.cooling == "passive" for card in strong)
     fans = ", and its high-performance fans, as the card has none" if is_passive else ""
-    remedy = f"that cable and the riser with x16 slots of double width, by the maker's GPU kit for it{fans}"
+    has_risers = is_rack_server(board) and board.max_cards < LEAST_OF_A_GPU_SERVER
+    riser = " and the riser with x16 slots of double width" if has_risers else ""
+    remedy = f"that cable{riser}, by the maker's GPU kit for it{fans}"
     return Finding(0, len(strong), False, why, remedy)
 
 
@@ -324,7 +362,7 @@ LARGE_SUPPLY_W: Final = 1000.0
 
 
 def _may_count_cables(psu: Psu) -> bool:
-    return psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE
+    return psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE and not psu.sold_with
 
 
 PLUGS_FRACTION: Final = 0.5
@@ -465,6 +503,8 @@ def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | N
     needs={
         "cards": lambda cards, setting: _rated_w(cards),
         "cpu": _cpu_w,
+        "case": _saved_w,
+        "displays": _displays_w,
     },
     base_need=lambda setting: OTHERS_W,
     absent={"cpu": USUAL_CPU_W},
@@ -533,6 +573,18 @@ def reserve(cards: Cards, cpu: Cpu, board: Board, supplies: Supplies, setting: S
     return at_most(load_w, left_w, why, "the maker's larger supplies, or lower power limits")
 
 
+def _larger_circuit(circuit: Circuit) -> str:
+    """Return the next usual circuit: of the same voltage where that is high, as in Europe, else of 240 V."""
+    amps = next((one for one in HIGH_VOLTAGE_AMPS if one > circuit.amps), 2.0 * circuit.amps)
+    return str(Circuit(circuit.volts, amps) if circuit.volts >= HIGH_VOLTS else Circuit(240.0, 20.0))
+
+
+HIGH_VOLTS: Final = 200.0
+"""Voltage from which the wall is one of 220 to 240 V [V]."""
+HIGH_VOLTAGE_AMPS: Final = (16.0, 20.0, 32.0)
+"""Usual circuits at 220 to 240 V [A] (IEC 60898-1, preferred values)."""
+
+
 @_power_rule(
     "circuit",
     "wall circuit (as power behind the supply)",
@@ -547,7 +599,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
         f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
-    return why, f"another circuit (240V/20A), or {_cap_that_fits(actual, limit, machine)}"
+    return why, f"another circuit ({_larger_circuit(wall)}), or {_cap_that_fits(actual, limit, machine)}"
 
 
 @_power_rule(

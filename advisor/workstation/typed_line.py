@@ -51,11 +51,9 @@ class TypedLine:
     """Numbers that the line states about a CPU: channels, lanes."""
     category: str | None = None
     """Category if the file states it; None otherwise."""
-    unread_price: str = ""
-    """Price in another currency, which does not count; empty if there is none."""
     unread_sum: str = ""
-    """Price of the whole list that does not count, on its first line: in another currency, or another one than that of
-    its parts; empty if there is none."""
+    """Price of the whole list that does not count, on its first line: another one than that of its parts; empty if
+    there is none."""
     is_owned: bool = False
     """Whether the list says that its owner has the part."""
     is_wanted: bool = False
@@ -94,8 +92,6 @@ def read_line(text: str, where: str) -> TypedLine:
 
     A price is of the whole line unless it says `each` or stands after an `@`.
 
-    A price in another currency is left out and named.
-
     Raises: InputFileError: nothing is named, the price is no number of US dollars from 0 up, two counts contradict each
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
@@ -104,7 +100,7 @@ def read_line(text: str, where: str) -> TypedLine:
     category, unlabelled = split_off_label(regex("line.bullet").sub("", write_in_english(text), count=1))
     if category == "ram":
         unlabelled = regex("line.bare_gigabytes").sub(r"\1GB", unlabelled)
-    rest, price, foreign = _split_off_price(write_units(unlabelled), where)
+    rest, price = _split_off_dollars(_with_one_amount(write_units(unlabelled)), where)
     quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", regex("line.channels")), ("lanes", regex("line.lanes"))):
@@ -123,7 +119,6 @@ def read_line(text: str, where: str) -> TypedLine:
         is_worded=is_worded,
         claims=claims,
         category=category,
-        unread_price=foreign,
     )
     line = replace(line, is_of_column=regex("line.unit_column").search(text) is not None)
     return line if price is None else _with_price(line, price)
@@ -204,9 +199,7 @@ def split_off_label(text: str) -> tuple[str | None, str]:
     if found is None or category is None:
         return None, text
     rest = text[found.end() :]
-    # A price in any currency is no name.
-    plain = regex("line.foreign_price").sub(" ", rest)
-    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", plain, flags=re.IGNORECASE)
+    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", rest, flags=re.IGNORECASE)
     if re.search(r"[^\W\dx×]", plain) is None and re.search(r"\d\d", plain.partition("$")[0]) is None:
         return category, f"{found.group(1)} {rest}"  # a part that its label alone names: `Risers: 4x $35`
     return category, rest
@@ -214,31 +207,17 @@ def split_off_label(text: str) -> tuple[str | None, str]:
 
 def with_price_of(line: TypedLine, other: TypedLine) -> TypedLine:
     """Return a line with the price of another one, or without any if that has none."""
-    return replace(
-        line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high, unread_price=other.unread_price
-    )
+    return replace(line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high)
 
 
 def without_price(line: TypedLine) -> TypedLine:
-    return replace(line, usd=None, usd_low=None, usd_high=None, unread_price="")
+    return replace(line, usd=None, usd_low=None, usd_high=None)
 
 
 def _with_price(line: TypedLine, price: _TypedPrice) -> TypedLine:
     """Return the line with a price, as that of all its pieces."""
     found = replace(line, usd=price.usd, usd_low=price.low, usd_high=price.high)
     return with_factor(found) if price.is_each else replace(found, says_whole_or_each=price.is_whole)
-
-
-def foreign_amount(price: str) -> float | None:
-    """Return the number of a price in another currency, as shops of any country write it (`1 199€95`, `1.449,00 €`);
-    None if it states none."""
-    found = re.search(r"\d[\d .,'’\u202f\u00a0]*(?:€\d\d(?!\d))?", price)
-    if found is None:
-        return None
-    digits = re.sub(r"[^\d.,]", "", found.group().replace("€", ",")).rstrip(".,")
-    cents = re.search(r"[.,](\d\d)$", digits)
-    whole = re.sub(r"\D", "", digits[: cents.start()] if cents is not None else digits)
-    return float(f"{whole or 0}.{cents[1] if cents is not None else 0}")
 
 
 def num_pieces(line: TypedLine) -> int:
@@ -309,20 +288,6 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
             fix="write it once, e.g. 2x RTX 5090",
         )
     return (found[0] if found else 1), rest, is_worded
-
-
-def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, str]:
-    """Return the text without its price; the price, None if the line states none; and a price in another currency,
-    which is not read, empty if there is none."""
-    foreign = regex("line.amounts_last").search(text) or regex("line.foreign_price").search(text)
-    if foreign is not None:
-        rest = regex("line.price_words").sub(
-            " ", regex("line.foreign_price").sub("\ue000", regex("line.amounts_last").sub("\ue000", text))
-        )
-        rest, price, _ = _split_off_price(rest, where)
-        return rest, price, foreign.group().strip().lstrip("$ ")
-    rest, price = _split_off_dollars(_with_one_amount(text), where)
-    return rest, price, ""
 
 
 def _with_one_amount(text: str) -> str:

@@ -72,8 +72,9 @@ def smallest_card(accelerator: str) -> GpuCard:
     every = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
     sold = [card for card in every if card.cooling != "liquid"] or every
     fewest = min(sold, key=lambda card: card.num_8_pin + 2 * card.num_16_pin)
-    plugs = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
-    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=plugs)
+    least = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
+    least["is_low_profile"] = any(card.is_low_profile for card in sold)
+    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=least)
 
 
 def _usual_board(cpu: Cpu, memory: Memory) -> Board | None:

@@ -1,5 +1,6 @@
 """Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
 from advisor.workstation.rules_fit import (
+    card_height,
     card_length,
     card_room,
     drive,
@@ -254,6 +256,7 @@ _CATEGORY_OF: Final = {"memory": "ram", "supplies": "psu", "cards": "gpu"}
 _OF_CARD_SIZE: Final = {
     "slots": slots,
     "card-length": card_length,
+    "card-height": card_height,
     "card-room": card_room,
     "psu-plugs": psu_plugs,
 }
@@ -825,15 +828,25 @@ def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:
     return check_of("memory-kind", "memory and CPU", "", holds(fits, why, f"{wanted} modules"))
 
 
+def _catalog_of_all(listing: Listing, place: int) -> float | None:
+    """Price of the part of a line in the catalog, with those of the parts behind it that its price includes [USD]; None
+    if one of them has none."""
+    behind = itertools.takewhile(lambda n: listing.lines[n].is_included, range(place + 1, len(listing.lines)))
+    prices = [listing.catalog_usd[n] for n in (place, *behind)]
+    return None if None in prices else sum(filter(None, prices))
+
+
 def price_checks(listing: Listing) -> list[Check]:
     """Return checks of stated prices against the catalog's."""
     found = []
-    for line, typed, catalog in zip(listing.bill, listing.lines, listing.catalog_usd, strict=True):
+    for place, (line, typed) in enumerate(zip(listing.bill, listing.lines, strict=True)):
+        catalog = _catalog_of_all(listing, place)
         if line.price_basis != "user" or catalog is None or typed.is_included:
             continue
         stated = line.usd
         if catalog - stated > max(PRICE_TOLERANCE * catalog, LEAST_DOUBT_USD):
-            why = f"{line.quantity} x {line.name}: ${stated:,.0f} is listed, the catalog has ${catalog:,.0f}"
+            more = " with what its price includes" if catalog != listing.catalog_usd[place] else ""
+            why = f"{line.quantity} x {line.name}{more}: ${stated:,.0f} is listed, the catalog has ${catalog:,.0f}"
             fault = Finding(stated, catalog, False, why, "ask for a quote, or plan with the higher price")
             found.append(check_of("price", "price that can be had", "USD", fault, "advice"))
     return found

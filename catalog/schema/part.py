@@ -70,10 +70,27 @@ class GpuCard(Part):
     """Whether the card has an 8-pin plug of CPUs (EPS), which two 8-pin PCIe plugs feed over an adapter."""
     has_no_output: bool = False
     """Whether the card is known to have no connector for a screen."""
+    is_low_profile: bool = False
+    """Whether the card has half the height of others, and goes into machines that take no higher ones."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"gpu/{self.accelerator}",)
+
+
+class DisplayCard(Part):
+    """Graphics card that shows a picture, and has too little memory to run a model of use."""
+
+    words: str
+    """Words of a line that name the card."""
+    power_w: float = Field(gt=0, le=250)
+    slots: int = Field(ge=1, le=2)
+    length_m: float = Field(gt=0.1, lt=0.4)
+    is_low_profile: bool = False
+
+    @property
+    def price_classes(self) -> tuple[str, ...]:
+        return (f"display/{self.id}",)
 
 
 class CpuSeries(Record):
@@ -244,6 +261,8 @@ class Psu(Part):
     num_eps: int = Field(ge=0, le=6)
     num_16_pin: int = Field(default=0, ge=0, le=6)
     num_8_pin: int = Field(default=0, ge=0, le=24)
+    num_6_pin: int = Field(default=0, ge=0, le=8)
+    """Number of 6-pin plugs beside the 8-pin ones."""
     has_six_pin_leads: bool = False
     """Whether the counted 8-pin plugs are 6-pin ones of a workstation's own supply, each with an adapter."""
 

@@ -24,7 +24,7 @@ from advisor.commands.build.view import (
 from advisor.render.answer import Answer, Block, Paragraph
 from advisor.render.numbers import LEGEND, TIME, digits, show, usd
 from advisor.workstation.asked import Asked
-from advisor.workstation.assembly import OTHERS_W, Assembly, Cards, Check, Supplies
+from advisor.workstation.assembly import Assembly, Cards, Check, Supplies, others_w
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
@@ -232,8 +232,9 @@ def _wanted_supply(machine: Assembly, cards: Cards) -> str:
     """Return the supply that a machine without one wants: watts for hours, its standard, and its plugs."""
     cpu = machine.cpu
     cpu_w = cpu.power_w if cpu is not None else USUAL_CPU_W
-    load_w = cards.power_w + cpu_w + OTHERS_W
-    peak_w = EXCURSION * cards.power_w + cpu_w + OTHERS_W
+    rest_w = others_w(machine.case)
+    load_w = cards.power_w + cpu_w + rest_w
+    peak_w = EXCURSION * cards.power_w + cpu_w + rest_w
     old_w = usual_supply_w(max(peak_w / ATX2_EXCURSION, load_w / HEADROOM))
     eight = plugs_needed(cards, Supplies(()))
     sixteen = sum(card.num_16_pin for card in cards.cards)
@@ -242,7 +243,7 @@ def _wanted_supply(machine: Assembly, cards: Cards) -> str:
     )
     host = f"{cpu_w:.0f} W CPU" if cpu is not None else f"{cpu_w:.0f} W for a CPU that is not named"
     told = [
-        f"{load_w:.0f} W under load ({cards.num} x {cards.power_w / cards.num:.0f} W cards, {host}, {OTHERS_W:.0f} W "
+        f"{load_w:.0f} W under load ({cards.num} x {cards.power_w / cards.num:.0f} W cards, {host}, {rest_w:.0f} W "
         f"rest), and a supply carries {HEADROOM:.0%} of its rating for hours",
         f"all cards may peak together at {peak_w:.0f} W for less than a millisecond: a supply of ATX 3.x rides "
         f"through, an older one would need {old_w:.0f} W",

@@ -27,7 +27,7 @@ from advisor.render.numbers import (
     words_of,
 )
 from advisor.simulator.quantity import Quantity
-from advisor.workstation.assembly import Assembly, Check, is_rack_server
+from advisor.workstation.assembly import Assembly, Check, is_server
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, software_doubt, speed_of, steps
@@ -356,10 +356,13 @@ def slot_words(machine: Assembly) -> list[str]:
         return []
     wired = wire(machine)
     lines = [_card_words(number, card, machine) for number, card in enumerate(wired, 1)]
-    return [*lines, bridge_words(machine.bridges[0], wired)] if machine.bridges else lines
+    is_assumed = machine.board is not None and "layout_assumed" in machine.board.flags
+    return (
+        [*lines, bridge_words(machine.bridges[0], wired, is_assumed=is_assumed)] if machine.bridges else lines
+    )
 
 
-def bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
+def bridge_words(bridge: Bridge, wired: Sequence[CardWiring], *, is_assumed: bool = False) -> str:
     """Return which width of a bridge joins the cards in their slots."""
     if bridge.is_board:
         return f"Its board joins the {bridge.joins} modules."
@@ -370,6 +373,11 @@ def bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
         return f"The NVLink bridge joins both cards, in slots that are {widths} apart."
     if gap in bridge.spacings_slots:
         return f"The NVLink bridge joins both cards: the one for slots that are {gap} apart."
+    if is_assumed:
+        return (
+            f"The NVLink bridge joins cards in slots that are {widths} apart: no source states the places of this "
+            "board's slots, so choose two x16 slots with that distance."
+        )
     return f"No NVLink bridge is known for slots that are {gap} apart ({widths}): one card needs a riser."
 
 
@@ -389,7 +397,7 @@ def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:
         how = "over adapters from 6-pin leads of the machine" if has_six else f"{each}on a cable of its own"
         plugs = f"{card.num_8_pin} x 8-pin, {how}"
         owner = machine.cards.cards[number - 1] if machine.cards is not None else None
-        if machine.board is not None and is_rack_server(machine.board):
+        if machine.board is not None and is_server(machine.board):
             kind = (
                 "an 8-pin EPS plug"
                 if owner is not None and owner.has_eps_lead
@@ -399,7 +407,9 @@ def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:
         elif owner is not None and owner.has_eps_lead:
             plugs = f"an 8-pin EPS plug, or an adapter from {plugs}"
         cables.append(plugs)
-    supplies = len(machine.supplies.psus) if machine.supplies else 1
+    # Supplies of a server feed one board together.
+    is_shared = machine.board is not None and is_server(machine.board)
+    supplies = len(machine.supplies.psus) if machine.supplies and not is_shared else 1
     fed = f", from supply {card.supply}" if supplies > 1 else ""
     return f"Card {number}: {where}{riser}; power: {' and '.join(cables) or 'from the slot'}{fed}."
 

@@ -171,11 +171,13 @@ def test_a_choice_for_an_own_machine_costs_what_it_adds() -> None:
     assert (added.total_usd, sold.total_usd) == (800, 3000)
 
 
-@pytest.mark.parametrize("price", ["£350", "$350", "EUR 350"])
-def test_the_price_of_a_whole_server_covers_its_contents_in_any_currency(price: str) -> None:
-    text = f"HPE ProLiant ML350 Gen9 tower, 2x E5-2650v4, 256GB RAM (16x16GB), 2x 800W PSU - {price}"
-    (_, listing), *_ = read_listings(None, price_book(), (), f"{text}\nRTX 3090 $700")
-    assert listing.total_usd == (1050 if "$" in price else 700)
+@pytest.mark.parametrize("money", ["£{}", "${}", "EUR {}", "{} zł", "{},00 €", "CHF {}.-"])
+def test_the_price_of_a_whole_server_covers_its_contents_in_any_currency(money: str) -> None:
+    text = (
+        f"HPE ProLiant ML350 Gen9 tower, 2x E5-2650v4, 256GB RAM (16x16GB), 2x 800W PSU - {money.format(350)}"
+    )
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{text}\nRTX 3090 {money.format(700)}")
+    assert listing.total_usd == 1050 or listing.foreign_total.startswith("1,050.00 ")
 
 
 def test_rows_of_whole_machines_are_choices() -> None:

@@ -43,7 +43,7 @@ def parts_of(listing: Listing) -> list[tuple[str, int]]:
         ("4x5060ti16gb, 128gb ecc ddr4, mining frame", [("gpu", 4), ("ram", 1), ("case", 1)]),
         (
             "epyc 7302p + 5x 3090 + 2x evga 1300 gt in open frame. all cards at 270W",
-            [("cpu", 1), ("gpu", 5), ("psu", 2)],
+            [("cpu", 1), ("gpu", 5), ("psu", 2), ("case", 1)],
         ),
         # A language model ahead of a part is none, and hides no count.
         (

@@ -135,11 +135,11 @@ def test_what_a_program_prints_is_read_as_its_parts(program: str, tmp_path: Path
 def test_a_price_in_another_currency_is_named_and_does_not_count(price: str, tmp_path: Path) -> None:
     listing = read_text(tmp_path, f"Ryzen 5 5600 $100\nGPU: RTX 3090 {price}\n")
     assert [(line.category, line.quantity) for line in listing.bill] == [("cpu", 1), ("gpu", 1)]
-    assert any("row 2" in note and "US dollars" in note for note in listing.notes)
+    assert listing.foreign_total or any("row 2" in note for note in listing.notes)
     assert listing.bill[1].price_basis != "user"
     table = read_text(tmp_path, f'name,price\nRyzen 5 5600,100\nRTX 3090,"{price}"\n', "list.csv")
     assert table.bill[1].price_basis != "user"
-    assert any("row 3" in note for note in table.notes)
+    assert table.foreign_total
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "board-fits": (part("board", form_factor="XL ATX"), Setting()),
     "slots": (part("case", expansion_slots=4), Setting()),
     "card-length": (cards(length_m=0.45), Setting()),
+    "card-height": (both(part("case", max_gpu_m=0.168), cards(length_m=0.16)), Setting()),
     "card-room": (
         both(part("board", flags=(SERVER,), name="Dell PowerEdge R740"), cards(slots=3)),
         Setting(),
@@ -420,7 +421,7 @@ def test_a_machine_shows_a_picture_only_with_an_output(machine: Assembly, name: 
     without_unit = SERIES["lga2011-3"]
     assert machine.cpu is not None
     xeon = machine.cpu.model_copy(update={"series": without_unit})
-    checks = judge(Assembly(cards=Cards((card,)), cpu=xeon), Setting())
+    checks = judge(Assembly(cards=Cards((card,)), cpu=xeon, board=machine.board), Setting())
     assert ("display" in {check.rule for check in checks if not check.passed}) == says
 
 
@@ -468,3 +469,84 @@ def test_plugs_that_no_maker_confirmed_break_no_rule_unless_the_supply_is_too_sm
         check = psu_plugs.check(one, setting)
         assert check is not None
         assert (check.passed, check.is_unknown) == (False, is_unknown)
+
+
+SMALL_MACHINES = ("Dell OptiPlex 7070 SFF, i5-9500, 16GB", "HP EliteDesk 800 G4 SFF, i7-8700, 32GB")
+
+
+@pytest.mark.parametrize("host", SMALL_MACHINES)
+@pytest.mark.parametrize(
+    ("card", "goes"),
+    [
+        ("RTX A2000 12GB", True),
+        ("RTX 3050 6GB low profile", True),
+        ("RTX 2000 Ada", True),
+        ("Tesla P4", True),
+        ("RTX 3060 12GB", False),
+        ("RTX 3070", False),
+        ("RTX 4060 Ti 16GB", False),
+    ],
+)
+def test_a_small_machine_takes_low_profile_cards_only(host: str, card: str, goes: bool) -> None:
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{host}, {card}")
+    broken = {check.rule: check for check in violations(listing.machine, Setting()) if not check.is_unknown}
+    assert ("card-height" in broken) is not goes
+    assert "card-length" not in broken
+    if goes:
+        assert "psu-headroom" not in broken
+    else:
+        assert "low-profile" in broken["card-height"].remedy
+
+
+@pytest.mark.parametrize("card", ["Tesla P40", "Tesla V100 32GB PCIe", "RTX 3090 FE", "RTX A6000"])
+def test_supplies_of_a_server_have_no_leads_to_count(card: str) -> None:
+    text = f"Dell PowerEdge R730, 2x E5-2680 v4, 256GB, 2x {card}, 2x 1100W PSU"
+    (_, listing), *_ = read_listings(None, price_book(), (), text)
+    rules = {check.rule for check in judge(listing.machine, Setting()) if not check.passed}
+    assert "psu-plugs" not in rules
+    assert "server-kit" in rules
+    assert "display" not in rules
+
+
+def test_a_tower_server_has_no_risers() -> None:
+    text = "Dell PowerEdge T630, 2x E5-2695 v4, 256GB, 2x RTX 3090 FE, NVLink bridge 3-slot, 2x 1100W PSU"
+    (_, listing), *_ = read_listings(None, price_book(), (), text)
+    told = [check for check in judge(listing.machine, Setting()) if not check.passed]
+    assert not any("riser" in check.why + check.remedy for check in told)
+    assert "server-kit" in {check.rule for check in told}
+
+
+@pytest.mark.parametrize("card", ["RTX 3070 Ti", "RTX 3090 FE"])
+def test_two_harnesses_feed_one_card(card: str) -> None:
+    text = "Lenovo ThinkStation P620 3945WX 128GB 1000W"
+    for num in (1, 2):
+        (_, listing), *_ = read_listings(None, price_book(), (), f"{text}, {num}x {card}")
+        check = next(one for one in judge(listing.machine, Setting()) if one.rule == "psu-plugs")
+        assert check.passed is (num == 1)
+
+
+def test_a_display_card_takes_power_and_shows_a_picture() -> None:
+    for label in ("", "GPU: "):
+        text = f"HP Z640\nE5-2690 v4\n64GB\n{label}Quadro K2200\n925W PSU\nTesla P40"
+        (_, listing), *_ = read_listings(None, price_book(), (), text)
+        assert [card.name for card in listing.machine.displays] == ["NVIDIA Quadro K2200"]
+        assert listing.machine.cards is not None
+        assert listing.machine.cards.accelerators == ("p40",)
+        assert not listing.unknown
+        load, bare = (
+            next(one for one in judge(machine, Setting()) if one.rule == "psu-headroom").actual
+            for machine in (listing.machine, replace(listing.machine, displays=()))
+        )
+        assert load - bare == listing.machine.displays[0].power_w
+        assert "display" not in {one.rule for one in judge(listing.machine, Setting()) if not one.passed}
+
+
+def test_every_card_of_the_catalog_is_fed_by_its_plugs() -> None:
+    slot_w = six_w = 75.0
+    eight_w = 150.0
+    sixteen_w = 600.0
+    for card in parts.planner_parts(GpuCard):
+        given = slot_w + eight_w * card.num_8_pin + six_w * card.num_6_pin + sixteen_w * card.num_16_pin
+        assert card.power_w <= given + 10.0, card.name  # 225 W feed the 230 of an RTX A5000
+        spare = eight_w * 2 + six_w
+        assert card.num_16_pin or given - card.power_w <= spare + slot_w, card.name
