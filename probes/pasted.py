@@ -351,7 +351,8 @@ def _health(check: HealthCheck) -> Measurement:
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
     """Check whether the texts show enough; what is missing is named by the command that shows it."""
     rates = {rate.check for report in proof.links for rate in report.rates}
-    tests = [check.name.lower() for report in proof.links for check in report.checks]
+    ran = (check for report in proof.links for check in report.checks if check.status != "skip")
+    tests = [check.name.lower() for check in ran]
     read = {name for source in proof.sources for name in source["formats"].split(", ")}
     within = [run for run in proof.runs if _num_hosts(run, len(machine.gpus)) == 1]
     # A program of which the needed part alone is missing is named by that part.
