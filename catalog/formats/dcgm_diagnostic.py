@@ -70,8 +70,8 @@ def _of_table(text: str) -> Iterator[HealthCheck]:
         if name and remark is None:
             if last is not None:
                 yield last
-            status = _status(words)
-            last = None if status is None else HealthCheck(name, status, words if " - " in words else "")
+            own = _status(words)
+            last = None if own is None else HealthCheck(name, own, words if " - " in words else "")
         elif last is not None:
             of_a_gpu = None if name else _OF_A_GPU.fullmatch(words)
             if remark is not None:
