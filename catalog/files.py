@@ -335,14 +335,18 @@ def read_json(path: Path, fix: str, most_bytes: int = MOST_DOCUMENT_BYTES) -> An
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
+_POINT_THOUSANDS: Final = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
+_ROWS_OF_STYLE: Final = 1000
+"""Rows of a table in which a decimal comma is looked for."""
 
 
 def with_commas(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a table divided by commas; semicolons or tabs, as spreadsheets of other languages write them,
     become commas, and decimal commas points. A table in Markdown is read as well.
 
-    Assumes: the first line that is no comment is the header; what it is divided by divides all lines.
+    Assumes: the first line that is no comment is the header; what it is divided by divides all lines. Points divide
+        thousands in a table that has a decimal comma in its first 1,000 rows.
     """
     rows = iter(lines)
     for line in rows:
@@ -365,13 +369,21 @@ def with_commas(lines: Iterable[str]) -> Iterator[str]:
 def _divided_anew(lines: Iterable[str], divider: str) -> Iterator[str]:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for cells in csv.reader(lines, delimiter=divider):
-        writer.writerow(
-            cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell for cell in cells
-        )
+    rows = csv.reader(lines, delimiter=divider)
+    first = list(itertools.islice(rows, _ROWS_OF_STYLE))
+    has_comma = any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cells in first for cell in cells)
+    for cells in itertools.chain(first, rows):
+        writer.writerow(map(_with_point, cells) if has_comma else cells)
         yield out.getvalue()
         out.seek(0)
         out.truncate()
+
+
+def _with_point(cell: str) -> str:
+    """Return a cell of a table with decimal commas with a decimal point and nothing between thousands."""
+    plain = cell.strip()
+    is_number = _DECIMAL_COMMA.fullmatch(plain) or _POINT_THOUSANDS.fullmatch(plain)
+    return plain.replace(".", "").replace(",", ".") if is_number else cell
 
 
 def read_csv(
