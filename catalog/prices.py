@@ -189,6 +189,10 @@ class CatalogueRows(NamedTuple):
     """Hours by which prices of other periods than the hour were divided."""
     num_lower_bounds: int
     """Number of prices that their rows state as the lowest of several."""
+    unpriced: tuple[str, ...]
+    """Names of machines without a price, with what their rows state in its place."""
+    without_host: tuple[str, ...]
+    """Names of accelerators whose price is without the machine that they are rented with; their rows are left out."""
 
 
 def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
@@ -216,6 +220,13 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     if unread:
         one = "" if is_counted else "; a row without a number of accelerators is the price of one"
         notes.append(f"columns of numbers that are not read: {', '.join(unread)}{one}")
+    if found.unpriced:
+        notes.append(f"rows without a price are left out: {', '.join(found.unpriced)}")
+    if found.without_host:
+        names = ", ".join(found.without_host)
+        notes.append(
+            f"rows that price accelerators without the machine they are attached to are left out: {names}"
+        )
     if found.unknown:
         notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
     return (*notes, *_doubted_counts(found.prices))
@@ -265,12 +276,23 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
+    unpriced: dict[tuple[str, str, str], str] = {}
+    without_host: dict[str, None] = {}
+    priced: set[tuple[str, str, str]] = set()
     rows = list(catalogue_prices(path, catalogue))
     titled = [row for row in rows if row.is_seller_titled]
     are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
     for row in rows:
         if row.is_seller_titled and are_tiers:
             row = dataclasses.replace(row, sku=row.provider, provider="")
+        if row.lacks_host:
+            without_host[row.gpu] = None
+            continue
+        machine = (row.provider, row.gpu or row.sku or row.described, row.num_accelerators)
+        if row.unpriced:
+            unpriced.setdefault(machine, f"{machine[1]} ({row.unpriced})")
+            continue
+        priced.add(machine)
         provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
         if not (row.gpu or row.sku):
@@ -309,15 +331,25 @@ def _catalogue_rows(
         if rival is None or (age, -price.usd_per_hour) > (rival.observed_on.toordinal(), -rival.usd_per_hour):
             prices[offer_of(price)] = price
             (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
+    left_out = tuple(dict.fromkeys(words for machine, words in unpriced.items() if machine not in priced))
     if not prices:
+        names = (*unknown, *left_out, *(f"{name} without a machine" for name in without_host))
         raise InputFileError(
             f"{path}: no price of an accelerator that the catalog has",
-            why=f"it names {', '.join(unknown)}"
-            if unknown
+            why=f"it names {', '.join(names)}"
+            if names
             else "no row has a number of accelerators and a price",
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
-    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest))
+    return CatalogueRows(
+        tuple(prices.values()),
+        taken,
+        tuple(unknown),
+        tuple(periods)[1:],
+        len(lowest),
+        left_out,
+        tuple(without_host),
+    )
 
 
 def _seller_of(name: str) -> str:

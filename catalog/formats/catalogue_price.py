@@ -49,6 +49,10 @@ class CataloguePrice:
     """Day on which the price was read; None if the row does not state it."""
     described: str = ""
     """Words of a row that names neither an accelerator nor a machine."""
+    unpriced: str = ""
+    """What a row states in place of a price: `on request`, 0.00."""
+    lacks_host: bool = False
+    """Whether the price is that of accelerators alone, which are rented with a machine that has a row of its own."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

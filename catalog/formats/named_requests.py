@@ -28,7 +28,8 @@ _INPUTS: Final = re.compile(
     rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:(?:of|de) )?(?:in|{_IN})\b|^(?:isl|(?:n|num) (?:in|input|prompt))$"
 )
 _OUTPUTS: Final = re.compile(
-    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:(?:of|de) )?(?:out|{_OUT})\b|^(?:osl|(?:n|num) (?:out|output|gen))$"
+    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:(?:of|de) )?(?:out|{_OUT})\b"
+    r"|^(?:osl|(?:n|num) (?:out|output|gen))$"
 )
 _BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
 """Names that say what they count only with the name above them."""
