@@ -165,7 +165,7 @@ _READERS: Final = (
     _Reader(
         "nvidia-smi topo -m",
         _take_format("gpu-topology"),
-        ("identity.nvlink",),
+        ("identity.nvlink", "topology."),
         "links are judged of several GPUs whose board is known and is sold with NVLink to all others",
     ),
     _Reader(
@@ -344,8 +344,9 @@ def _means(proof: PastedProof) -> Iterator[Measurement]:
 
 def _health(check: HealthCheck) -> Measurement:
     name = re.sub(r"[^a-z0-9]+", "_", check.name.lower()).strip("_")
-    how: dict[str, Any] = {"instrument": "dcgmi", "note": check.detail}
-    return Measurement.ruled(f"dcgm.{name}", check.status, "pass", STATUSES[check.status], **how)
+    how: dict[str, Any] = {"instrument": check.program, "note": check.detail}
+    group = "dcgm" if check.program == "dcgmi" else "topology"
+    return Measurement.ruled(f"{group}.{name}", check.status, "pass", STATUSES[check.status], **how)
 
 
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:

@@ -237,6 +237,25 @@ def test_a_matrix_of_links_without_all_rows_names_those_that_lack() -> None:
         read_gpu_topology(TEXTS["gpu_topology.txt"][: TEXTS["gpu_topology.txt"].rindex("GPU3")])
 
 
+@pytest.mark.parametrize("num_gpus", [2, 5, 8])
+@pytest.mark.parametrize("cell", ["OK", "CNS", "GNS", "TNS", "NS", "DR", "U"])
+def test_a_matrix_of_peers_is_a_check_and_no_matrix_of_links(cell: str, num_gpus: int) -> None:
+    """Form of `nvidia-smi topo -p2p r`; one pair alone lacks access."""
+    names = [f"GPU{gpu}" for gpu in range(num_gpus)]
+    states = {(0, num_gpus - 1), (num_gpus - 1, 0)}
+    lines = [" \t" + "\t".join(names) + "\t"]
+    for row, name in enumerate(names):
+        cells = [
+            "X" if row == place else cell if (row, place) in states else "OK" for place in range(num_gpus)
+        ]
+        lines.append(f" {name}\t" + "\t".join(cells) + "\t")
+    _, found = read("\n".join([*lines, "", "Legend:", "", "  X    = Self", "  OK   = Status Ok"]), "p2p")
+    (check,) = found.checks
+    assert not found.matrix
+    assert check.status == ("pass" if cell == "OK" else "warn")
+    assert (f"0-{num_gpus - 1}" in check.detail) == (cell != "OK")
+
+
 def test_a_diagnostic_gives_checks_rates_and_the_board() -> None:
     found = read_dcgm_diagnostic(TEXTS["dcgm_diag.txt"])
     assert [(check.name, check.status) for check in found.checks] == [
