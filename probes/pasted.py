@@ -46,6 +46,8 @@ _ROUNDING_BYTES_PER_S: Final = 0.005 * GIGA
 """Difference of a stated mean from that of rows with two decimals that rounding explains, on top of 1 %."""
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
+_GROUPS: Final = {"dcgmi": "dcgm", "nvidia-smi": "topology", "nvbandwidth": "truth"}
+"""Beginning of the ids of a program's checks."""
 CERTAINTY: Final = (
     "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not "
     "what was checked here, and no product was checked for right values."
@@ -171,7 +173,7 @@ _READERS: Final = (
     _Reader(
         "nvbandwidth",
         _take_format("nvbandwidth"),
-        ("host_link.", "peer.", "health.peers."),
+        ("host_link.", "peer.", "health.peers.", "truth."),
         "copies between host and GPU, and between GPUs, are judged where the board is known",
     ),
     _Reader("dcgmi diag", _take_format("dcgm-diag"), ("dcgm.",), "it states no result of a test"),
@@ -345,8 +347,9 @@ def _means(proof: PastedProof) -> Iterator[Measurement]:
 def _health(check: HealthCheck) -> Measurement:
     name = re.sub(r"[^a-z0-9]+", "_", check.name.lower()).strip("_")
     how: dict[str, Any] = {"instrument": check.program, "note": check.detail}
-    group = "dcgm" if check.program == "dcgmi" else "topology"
-    return Measurement.ruled(f"{group}.{name}", check.status, "pass", STATUSES[check.status], **how)
+    return Measurement.ruled(
+        f"{_GROUPS[check.program]}.{name}", check.status, "pass", STATUSES[check.status], **how
+    )
 
 
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:

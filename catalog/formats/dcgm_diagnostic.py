@@ -43,14 +43,17 @@ def read_dcgm_diagnostic(text: str) -> LinkReport:
     Raises: InputFileError: no check in the text.
     Source: NVIDIA DCGM user guide, section "DCGM Diagnostics" (output of -r 1 to 4 and of -j).
     """
-    checks = list(_of_json(text) if text.lstrip().startswith("{") else _of_table(text))
+    is_json = "test_categories" in text
+    if is_json:
+        text = text[text.find("{") : text.rfind("}") + 1]  # without the command around it
+    checks = list(_of_json(text) if is_json else _of_table(text))
     if not checks:
         raise InputFileError(
             "no check of dcgmi diag in the text",
             why="no row names a check and Pass, Fail, Warn or Skip",
             fix="paste all that dcgmi diag -r 2 printed, or give its JSON (-j)",
         )
-    rates = tuple(_rates(text if text.lstrip().startswith("{") else " ".join(one.detail for one in checks)))
+    rates = tuple(_rates(text if is_json else " ".join(one.detail for one in checks)))
     found = _DEVICE_IDS.search(text)
     ids = tuple(f"{_NVIDIA}:{one}" for one in re.findall(r"\w+", found[1].lower())) if found else ()
     return LinkReport("", ids, rates, tuple(checks))

@@ -1,5 +1,6 @@
 """Link matrix of `nvidia-smi topo -m` or `rocm-smi --showtopo`, as far as a reader must recognise it."""
 
+import itertools
 import re
 from typing import Final
 
@@ -45,9 +46,12 @@ def read_gpu_topology(text: str) -> LinkReport:
                 why="the text ends in the middle, or lines were left out",
                 fix="paste all of nvidia-smi topo -m",
             )
-    if (peers := _peers(plain)) is not None:
-        return LinkReport(device="", checks=(peers,))
-    return LinkReport(device="", matrix=plain)
+    # The texts of a machine's links and of its peers follow each other in reports.
+    heads = [found.start() for found in _HEAD.finditer(plain)]
+    parts = [plain[start:end] for start, end in itertools.pairwise([*heads, len(plain)])]
+    peers = {part: check for part in parts if (check := _peers(part)) is not None}
+    matrix = "".join(part for part in parts if part not in peers) if peers else plain
+    return LinkReport(device="", checks=tuple(peers.values()), matrix=matrix)
 
 
 def _peers(text: str) -> HealthCheck | None:

@@ -27,7 +27,7 @@ class HealthCheck:
     name: str
     status: Literal["pass", "fail", "warn", "skip"]
     detail: str = ""
-    program: Literal["dcgmi", "nvidia-smi"] = "dcgmi"
+    program: Literal["dcgmi", "nvidia-smi", "nvbandwidth"] = "dcgmi"
     """Program whose check it is."""
 
 

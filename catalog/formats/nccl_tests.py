@@ -143,6 +143,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     Source: NVIDIA/nccl-tests src/common.cu, src/*.cu (output format; which collectives print an operator and a root).
     """
     text = "\n".join(_lines_of_json(text)) if has_keys(text, *_KEYS) else text
+    text, others = _one_operation(text, operation)
     _check_units(text)
     with_root = bool(re.search(r"\btype\b.*\broot\b.*\btime\b", text))
     lines = [found for line in without_prefixes(text) if (found := _line(line, with_root)) is not None]
@@ -157,10 +158,15 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     ranks = _RANK.findall(text)
     num_ranks = len({int(rank) for rank, _, _ in ranks})
     _check_exchanges(rows, num_ranks, len(ranks))
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = (
+        (f"the text also has runs of {', '.join(others)}: --op names the one that is judged",)
+        if others
+        else ()
+    )
     named = operation or _named_operation(text)
     if named is None:
-        named, assumed = _operation_of_columns(lines, num_ranks)
+        named, taken = _operation_of_columns(lines, num_ranks)
+        assumed += taken
     device = ranks[0][2].strip() if ranks else one_accelerator(text)
     num_nodes = len({host for _, host, _ in ranks}) or None
     if device and not ranks:
@@ -184,6 +190,24 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         mean_bytes_per_s=fmean(rate for line in lines for rate in line.bus_bytes_per_s),
         is_whole=len(lines) == _num_sizes(text),
     )
+
+
+def _one_operation(text: str, operation: CollectiveName | None) -> tuple[str, tuple[CollectiveName, ...]]:
+    """Return the part of a text with the runs of one collective, the given one or else the first, and the other
+    collectives that it has runs of. A run is behind the name of its program."""
+    named = "|".join(sorted(_PROGRAMS, key=len, reverse=True))
+    places = list(re.finditer(rf"(?<![a-z_])({named})", text))
+    bounds = [0, *(text.rfind("\n", 0, place.start()) + 1 for place in places[1:]), len(text)]
+    runs: dict[CollectiveName, str] = {}
+    for place, (start, end) in zip(places, itertools.pairwise(bounds), strict=False):
+        part = text[start:end]
+        if any(_line(line, with_root=False) for line in without_prefixes(part)):
+            name = _PROGRAMS[place[1]]
+            runs[name] = f"{runs.get(name, '')}{part}"
+    if len(runs) < 2:
+        return text, ()
+    chosen = operation if operation in runs else next(iter(runs))
+    return runs[chosen], tuple(name for name in runs if name != chosen)
 
 
 def _num_sizes(text: str) -> int | None:

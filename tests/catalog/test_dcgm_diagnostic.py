@@ -131,3 +131,8 @@ def test_a_load_test_that_was_skipped_is_missing(cli: Callable[[str], Any], tmp_
         found = cli(f"advisor probe read {tmp_path / 'diag.txt'} --json").document()
         (coverage,) = (m for m in found["measurements"] if m["id"] == "pasted.coverage")
         assert ("-r 3 by dcgmi diag" in coverage["note"]) == is_missing
+
+
+def test_a_document_behind_its_command_is_read() -> None:
+    text = _document([("PCIe", ("Pass", "Fail"))])
+    assert read_dcgm_diagnostic(f"$ dcgmi diag -r 3 -j\n{text}\n$") == read_dcgm_diagnostic(text)

@@ -77,6 +77,22 @@ def test_ranks_are_processes_times_accelerators_of_each() -> None:
     assert parse_nccl_tests(text).num_ranks == 32
 
 
+@pytest.mark.parametrize("first", ["all_reduce", "all_gather"])
+def test_a_text_of_several_programs_has_runs_of_each(first: str) -> None:
+    """No row of one collective counts as that of another."""
+    factors = {"all_reduce": 1.875, "all_gather": 0.9375}
+    redop = {"all_reduce": "sum      -1", "all_gather": "none      -1"}
+    names = [first, *(name for name in factors if name != first)]
+    text = "".join(
+        f"$ mpirun -np 16 ./{name}_perf -b 1G -e 1G -g 1\n{TABLE_HEAD}{row(2**30, 5000.0, factors[name], redop[name])}"
+        for name in names
+    )
+    for asked, expected in ((None, first), ("all_reduce", "all_reduce"), ("all_gather", "all_gather")):
+        found = parse_nccl_tests(text, asked)
+        assert (found.operation, found.num_ranks, len(found.rows)) == (expected, 16, 1)
+        assert any("--op" in words for words in found.assumed)
+
+
 def test_a_build_without_mpi_starts_runs_of_their_own() -> None:
     text = "mpirun -np 4 ./all_reduce_perf -b 8 -e 8G -g 4\n" + row(2**30, 4607.6, 1.5)
     assert parse_nccl_tests(text).num_ranks == 4
