@@ -276,23 +276,12 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
-    unpriced: dict[tuple[str, str, str], str] = {}
-    without_host: dict[str, None] = {}
-    priced: set[tuple[str, str, str]] = set()
-    rows = list(catalogue_prices(path, catalogue))
+    rows, unpriced, without_host = _rentable(list(catalogue_prices(path, catalogue)))
     titled = [row for row in rows if row.is_seller_titled]
     are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
     for row in rows:
         if row.is_seller_titled and are_tiers:
             row = dataclasses.replace(row, sku=row.provider, provider="")
-        if row.lacks_host:
-            without_host[row.gpu] = None
-            continue
-        machine = (row.provider, row.gpu or row.sku or row.described, row.num_accelerators)
-        if row.unpriced:
-            unpriced.setdefault(machine, f"{machine[1]} ({row.unpriced})")
-            continue
-        priced.add(machine)
         provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
         if not (row.gpu or row.sku):
@@ -331,9 +320,8 @@ def _catalogue_rows(
         if rival is None or (age, -price.usd_per_hour) > (rival.observed_on.toordinal(), -rival.usd_per_hour):
             prices[offer_of(price)] = price
             (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
-    left_out = tuple(dict.fromkeys(words for machine, words in unpriced.items() if machine not in priced))
     if not prices:
-        names = (*unknown, *left_out, *(f"{name} without a machine" for name in without_host))
+        names = (*unknown, *unpriced, *(f"{name} without a machine" for name in without_host))
         raise InputFileError(
             f"{path}: no price of an accelerator that the catalog has",
             why=f"it names {', '.join(names)}"
@@ -347,9 +335,29 @@ def _catalogue_rows(
         tuple(unknown),
         tuple(periods)[1:],
         len(lowest),
-        left_out,
-        tuple(without_host),
+        unpriced,
+        without_host,
     )
+
+
+def _rentable(
+    rows: Sequence[CataloguePrice],
+) -> tuple[list[CataloguePrice], tuple[str, ...], tuple[str, ...]]:
+    """Return the rows that price a machine, the names of those without a price, unless another row has it, and names
+    of accelerators that are priced without a machine."""
+
+    def machine_of(row: CataloguePrice) -> tuple[str, str, str]:
+        return row.provider, row.gpu or row.sku or row.described, row.num_accelerators
+
+    kept = [row for row in rows if not (row.lacks_host or row.unpriced)]
+    priced = set(map(machine_of, kept))
+    unpriced = (
+        f"{machine_of(row)[1]} ({row.unpriced})"
+        for row in rows
+        if row.unpriced and not row.lacks_host and machine_of(row) not in priced
+    )
+    alone = (row.gpu for row in rows if row.lacks_host)
+    return kept, tuple(dict.fromkeys(unpriced)), tuple(dict.fromkeys(alone))
 
 
 def _seller_of(name: str) -> str:

@@ -50,7 +50,7 @@ class CataloguePrice:
     described: str = ""
     """Words of a row that names neither an accelerator nor a machine."""
     unpriced: str = ""
-    """What a row states in place of a price: `on request`, 0.00."""
+    """Words of a row in place of a price: `on request`, 0.00."""
     lacks_host: bool = False
     """Whether the price is that of accelerators alone, which are rented with a machine that has a row of its own."""
 
