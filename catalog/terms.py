@@ -112,7 +112,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "latent_stream_share",
         experts="expert_scale expert_prefill_scale expert_block_rows busy_expert_rows expert_spared_fraction "
         "hidden_exchange_fraction",
-        client="delivery_s message_s request_s prompt_token_s request_launch_s slow_launch_s state_launch_s "
+        client="delivery_s message_s request_s intake_s prompt_token_s request_launch_s slow_launch_s state_launch_s "
         "first_burst_s",
         early="early_step_s early_sequence_s early_row_fraction early_attention_repeat "
         "early_prefill_scale early_wait_s",

@@ -84,6 +84,8 @@ class EngineCosts:
     asked to send several at once."""
     request_s: float = 0.0
     """Time from arrival to the scheduler and from the first token back [s]: HTTP, detokenizer."""
+    intake_s: float = 0.0
+    """Time of the process that takes requests in, per request [s]: it serves one after the other; part of request_s."""
     prompt_token_s: float = 0.0
     """Time of the tokenizer for each token of a prompt, beyond request_s [s]."""
     request_launch_s: float = 0.0

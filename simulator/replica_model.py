@@ -232,7 +232,8 @@ def replica_memory(
 def engine_limits(
     deployment: Deployment, settings: EngineSettings, longest_request_tokens: int
 ) -> tuple[int, int]:
-    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's.
+    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's. Every sequence
+    takes a token, so that where one of the two is stated the engine's default of the other gives way.
 
     Source: record of the engine's release.
     """
@@ -242,6 +243,8 @@ def engine_limits(
     ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
     budget = ranks * token_budget(engine, chosen.max_num_batched_tokens, longest_request_tokens)
     tokens = settings.max_num_batched_tokens or budget
+    if settings.max_num_batched_tokens and not settings.max_num_seqs:
+        max_num_seqs = min(max_num_seqs, tokens)
     return max_num_seqs, max(tokens, max_num_seqs, longest_request_tokens if _hands_on(deployment) else 1)
 
 

@@ -48,14 +48,14 @@ What is known of the remaining error:
   4,000 by +7, as kernels and prefixes kept from the first would have it. Of NVIDIA's internal runs (A2) no row states
   the client. With `script` stated, 26 runs of Llama-3.1-8B under SGLang with up to 256 clients are off by 14 % instead
   of 253 %.
-- **A slot fewer than clients.** 177 runs of Llama-3.1-8B under TensorRT-LLM 1.0.0rc3 (A2) are off by 45 %, and by 11 %
+- **A slot fewer than clients.** 177 runs of Llama-3.1-8B under TensorRT-LLM 1.0.0rc3 (A2) are off by 44 %, and by 11 %
   if one of the clients always waits for a slot (6 and 5 % with 8 and 16 clients). With the same release 127 runs of
   Qwen3-235B do not wait (18 % would become 56), nor do those of gpt-oss-120b in InferenceX (8 and 618), and no column
   tells them apart. Without the 177 the core's median is two points lower.
 - **The number of requests.** Where a closed loop states none, 5, 10, 20 and 40 requests per client are off by 43, 34,
   40 and 46 %: of one archive (A2) Qwen3-235B asks for 20 under TensorRT-LLM and for 10 under vLLM, Llama-3.1-8B for 40.
-- **No common factor.** With all first tokens 6 % later the core is off by 19.6 instead of 20.3 %, blind round 1 by 15.7
-  instead of 13.3; with all 6 ms later by 19.9 and 14.6. The rest is spread between groups.
+- **No common factor.** With all first tokens 6 % later the core is off by 19.2 instead of 19.6 %, blind round 1 by 15.8
+  instead of 13.2; with all 6 ms later by 19.4 and 14.8. The rest is spread between groups.
 - **The client or the text process.** 20 runs of SGLang with more than 256 clients (A2, `script` stated) are off by
   63 %, by 37 % if a token takes 45 µs to deliver and not 25. No other source sends as many tokens, so 25 is kept.
 - **The engine.** SGLang's first tokens come later than predicted in three sources, most behind long prompts of
@@ -69,10 +69,7 @@ Tried and not taken: the median of up to 16 draws of a closed loop's lengths (21
 in blind round 1); outputs of conversations from an exponential distribution, or of at most 1,000 tokens (throughput of
 44 open loops on R9700s 7.8 to 4.5 and 5.6 %, but of 93 runs of GPUStack 17 and 21 % to 19 and 26, and to 24 and 34).
 vLLM's tokenizer for TensorRT-LLM too, 2.5 µs a token: gpt-oss-120b on B200s, which led to it, 13.8 to 7.2 %, but on
-H200s 7.9 to 10.5, Llama-3.1-70B on B200s 8.1 to 11.3, NIM's 7.3 to 9.4. Servers that take requests in one after the
-other, 2.5 ms each within the wait that they have: vLLM, with its tokenizer, 12.7 to 12.4 % (Gaudi 3 from 23.6 to 13.0),
-SGLang 20.1 to 19.4, TensorRT-LLM 17.5 to 17.0, in the core 20.3 to 19.9 and in blind round 1 13.3 as before; with a
-tokenizer of TensorRT-LLM in turn too 19.3 and 13.7.
+H200s 7.9 to 10.5, Llama-3.1-70B on B200s 8.1 to 11.3, NIM's 7.3 to 9.4.
 """
 
 

@@ -18,7 +18,9 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
 from advisor.cli.engine_words import plain_signs
+from advisor.cli.launchers import variables_of_job
 from advisor.cli.python_source import commands_of_python
+from advisor.cli.shell_text import ASSIGNED, JOINED, Variables, expand, variables_in, whole_lines
 
 _NAMES: Final = re.compile(
     r".*\.(?:ya?ml|sh|bash|sbatch|bat|ps1|py|ipynb|service|container|env|properties|toml|ini|kcpps|hcl|tf|md|pbtxt)|(?:.*[._-])?(?:Dockerfile|"
@@ -34,22 +36,6 @@ _SCRIPTS: Final = ("commands", "script", "processes")
 """Keys of lines of a shell, in a list or by name: dstack, GitLab, Fly."""
 _VARIABLES: Final = ("environment", "env", "envs", "variables", "extraenv")
 _IMAGES: Final = ("image", "imagename")
-_REFERENCE: Final = re.compile(
-    r'"?\$\{(?P<array>\w+)\[[@*]\]\}"?|\$\{(?P<name>\w+)(?::?[-=](?P<default>[^}]*))?\}|\$\((?P<kept>\w+)\)'
-    r'|\$(?P<bare>[A-Za-z_]\w*)|%(?P<batch>[A-Za-z_]\w*)%|"?\$[@*]"?|\$\([^()]*\)'
-)
-"""A variable of a shell, compose file, manifest or batch file; arguments of a script and outputs of commands, which are
-not known."""
-_ASSIGNED: Final = re.compile(
-    r"^[ \t]*(?:export[ \t]+|readonly[ \t]+|local[ \t]+|declare[ \t]+(?:-\w+[ \t]+)?|\$env:)?"
-    r"(?P<name>[A-Za-z_][\w.]*)[ \t]*[?:+]?=[ \t]*"
-    r"(?P<value>\([^()]*\)|(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'();#])*)[ \t]*(?:[;#][^\n]*)?$"
-    r"|^[ \t]*@?set[ \t]+\"?(?P<batch>\w+)=(?P<rest>[^\n\"]*)\"?$",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
-_JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
-"""End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _LISTED: Final = re.compile(r"(?<=\s)\[(?=[A-Za-z/][^\]\n]*\s--?[A-Za-z])(.*)\](?=\s*$)")
 """Command in brackets at the end of a line of a log."""
 _LONGEST_ROW: Final = 20_000
@@ -60,7 +46,6 @@ _SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n
 _CELL_MAGIC: Final = re.compile(r"\s*%%(?P<name>[\w!]+)")
 _PLAIN_MAGICS: Final = ("capture", "time", "timeit", "prun", "debug")
 """Magics of a cell of Python; the cell of any other is none."""
-_COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
 _HERE_DOCUMENT: Final = re.compile(
     r"^[ \t]*(?:cat|tee)\b[^\n]*?(?:<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[ \t]*>+[ \t]*(?P<behind>[^\s'\"]+)"
     r"|>*[ \t]*['\"]?(?P<file>[^\s'\"<>]+)['\"]?[ \t]*<<-?[ \t]*['\"]?(?P<mark>\w+)['\"]?)[^\n]*\n"
@@ -104,7 +89,6 @@ _MOST_WORDS: Final = 5
 _LEAST_KNOWN: Final = 2
 """Least number of options of a program that a mapping has, if it holds settings of that program."""
 
-Variables = Mapping[str, str]
 _Read = Callable[[str], Any]
 
 
@@ -152,7 +136,8 @@ def _set_by_job(text: str) -> dict[str, str]:
     """Return the variables by which jobs tell their commands how many accelerators they have."""
     found = _ACCELERATOR.search(text)
     count = found["count"] if found else None
-    return dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_NUM"), count) if count else {}
+    own = dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_NUM"), count) if count else {}
+    return own | variables_of_job(text)
 
 
 def is_launch_file(argument: str, *, takes_files: bool) -> bool:
@@ -178,7 +163,7 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     beside = path.with_name(".env") if path else None
     variables = _set_by_job(text)
     if beside and beside != path and beside.is_file():
-        variables |= _variables_set_in(read_text(beside), {})
+        variables |= variables_in(read_text(beside), {})
     text, shell = python_and_shell(text) if suffix == ".ipynb" or is_notebook(text) else (text, "")
     if len(text) > _MOST_CHARACTERS:
         raise InputFileError(
@@ -212,7 +197,7 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
         yield from _of_blocks(text, variables)
     else:
         yield from _of_script(text, variables)
-        lines = [line for line in _JOINED.sub(" ", _COMMENT.sub("", text)).splitlines() if line.strip()]
+        lines = [line for line in whole_lines(text).splitlines() if line.strip()]
         if lines and all(line.lstrip().startswith("-") for line in lines):  # options alone: CMD_FLAGS.txt
             yield from _of_settings(dict(_pairs([word for line in lines for word in _words(line)])))
 
@@ -529,7 +514,7 @@ def _of_blocks(text: str, variables: Variables) -> Iterator[list[str]]:
 
 def _of_dockerfile(text: str, variables: Variables) -> Iterator[list[str]]:
     """Yield the command of a Dockerfile: its variables, its last image, its entry point and the words behind it."""
-    joined = _JOINED.sub(" ", text)
+    joined = JOINED.sub(" ", text)
     pairs = [word for line in _SETS.findall(joined) for word in _words(line)]
     stated = {**dict(pair.split("=", 1) for pair in pairs if "=" in pair), **variables}
     images = _FROM.findall(joined)
@@ -559,7 +544,7 @@ def _of_modelfile(text: str) -> Iterator[list[str]]:
 
 def _of_unit(text: str) -> Iterator[list[str]]:
     """Yield the commands of a unit of systemd or Podman with the variables that it sets."""
-    joined = _JOINED.sub(" ", text)
+    joined = JOINED.sub(" ", text)
     stated = [word for line in _OF_UNIT.findall(joined) for word in _words(line)]
     variables = dict(word.split("=", 1) for word in stated if "=" in word)
     stated.sort(key=lambda word: "=" not in word)  # the image stands before its command
@@ -575,11 +560,11 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
     written = {found["file"] or found["behind"]: found["body"] for found in _HERE_DOCUMENT.finditer(text)}
     for found in _ECHOED.finditer(text):
         written[found["file"]] = found["body"].replace("\\n", "\n")
-    joined = _JOINED.sub(" ", _COMMENT.sub("", _HERE_DOCUMENT.sub("", text)))
-    stated = {**variables, **_variables_set_in(joined, variables)}
+    joined = whole_lines(_HERE_DOCUMENT.sub("", text))
+    stated = {**variables, **variables_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
     before = [f"{name}={value}" for name, value in own.items()]
-    lines = [line for line in _ASSIGNED.sub("", joined).splitlines() if line.strip()]
+    lines = [line for line in ASSIGNED.sub("", joined).splitlines() if line.strip()]
     if not lines and own:
         yield from ([*before], *_of_settings(own))
     for line in lines:
@@ -624,35 +609,6 @@ def _split_at_operators(words: list[str]) -> list[list[str]]:
     return [each for each in commands if each]
 
 
-def _variables_set_in(text: str, outer: Variables) -> dict[str, str]:
-    """Return the variables that a script sets, each with those before it in place."""
-    found: dict[str, str] = {}
-    for match in _ASSIGNED.finditer(text):
-        raw = match["value"] if match["name"] else match["rest"].strip()
-        is_array = raw.startswith("(")
-        plain = (
-            raw[1:-1] if is_array or (raw[:1] in ("'", '"') and raw[-1:] == raw[:1] and len(raw) > 1) else raw
-        )
-        found[match["name"] or match["batch"]] = expand(
-            " ".join(plain.split()) if is_array else plain, {**outer, **found}
-        )
-    return found
-
-
-def expand(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a text with its variables in place, or what stands for them where they are not set."""
-
-    def value_of(found: re.Match[str]) -> str:
-        name = next((found[key] for key in ("array", "name", "kept", "bare", "batch") if found[key]), "")
-        if not name:
-            return ""
-        if name in variables:
-            return str(variables[name])
-        return found["default"] if found["default"] is not None else found[0]
-
-    return _REFERENCE.sub(value_of, text)
-
-
 def has_long_row(text: str) -> bool:
     """Whether a row of a text is longer than any that people write: patterns take the square of a row's time."""
     return max(map(len, text.splitlines()), default=0) > _LONGEST_ROW
@@ -687,7 +643,7 @@ def _python_and_shell(source: str) -> tuple[str, str]:
             return "", rest  # a script, or a file that the notebook writes
         source = rest
     shell = [found[0].lstrip()[1:] for found in _SHELL_LINE.finditer(source)]
-    assigned = [found[0] for found in _ASSIGNED.finditer(source)] if shell else []
+    assigned = [found[0] for found in ASSIGNED.finditer(source)] if shell else []
     return _SHELL_LINE.sub(r"\g<indent>pass", source), "\n".join((*assigned, *shell))
 
 

@@ -86,6 +86,28 @@ def settings_of_python(text: str) -> dict[str, Any] | None:
     return found or None
 
 
+def recipe_of_python(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the arguments of a call `llm.NAME.pretrain_recipe(...)`, NAME as its `factory`, and what a script sets in
+    parts of an object, `recipe.trainer.max_steps = 100`, by dotted keys."""
+    if "_recipe" not in text or len(text) > _MOST_CHARACTERS:
+        return
+    try:
+        source = _Source(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("_recipe"):
+            yield "factory", ast.unparse(node.func).rpartition(".")[0].rpartition(".")[2]
+            yield from (
+                (keyword.arg, value)
+                for keyword in node.keywords
+                if keyword.arg and (value := source.value_of(keyword.value)) is not _UNKNOWN
+            )
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            value = source.value_of(node.value)
+            yield from () if value is _UNKNOWN else ((ast.unparse(node.targets[0]), value),)
+
+
 class _Source:
     """Names of a program with what they stand for."""
 

@@ -6,14 +6,17 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.files import DATA_DIR, read_text, read_toml
 from advisor.cli import launch_files
+from advisor.cli.launchers import is_file, read_start, script_of
+from advisor.cli.python_source import recipe_of_python
 
 _LEAST_KNOWN: Final = 2
 """Fewest settings of a plan that make a text one of a framework that trains."""
@@ -108,7 +111,7 @@ def options_of_training(
     if layers := counts.get("layers_per_chunk"):
         total = int(trainer.settings.get("num_layers", "0"))
         found["--vpp"] = str(max(1, total // int(found.get("--pp", "1")) // layers))
-    ranks = num_accelerators or _number_of_accelerators(counts, found, notes)
+    ranks = num_accelerators or _number_of_accelerators(counts, found, text, notes)
     found["--gpus"] = str(ranks)
     found |= _batch(found, ranks, notes) | _states(trainer)
     if trainer.is_of_recipe:
@@ -128,7 +131,7 @@ def _read(text: str) -> _Trainer | None:
     """Return the settings of a text that states most of a plan; None if no framework that trains is in it."""
     if launch_files.has_long_row(text):
         return None
-    candidates = [dict(_PRINTED.findall(text)), _document(text)]
+    candidates = [dict(_PRINTED.findall(text)), _document(text), _of_recipe(text)]
     with contextlib.suppress(InputFileError):
         candidates += [_of_words(words) for words in launch_files.commands_in(text)]
     table = _table()
@@ -155,6 +158,17 @@ def _document(text: str) -> dict[str, str]:
         if isinstance(found, Mapping):
             return _flat(found)
     return {}
+
+
+def _of_recipe(text: str) -> dict[str, str]:
+    """Return what a script in Python asks a recipe of NeMo for, and sets in it; none for any other text.
+
+    Source: NVIDIA NeMo 2.0, nemo/collections/llm/recipes: llm.NAME.pretrain_recipe(num_nodes=..., ...).
+    """
+    found: dict[str, str] = {}
+    for key, value in recipe_of_python(text):
+        found |= _by_name(key, str(value))
+    return found
 
 
 def _flat(found: Mapping[Any, Any], outer: str = "") -> dict[str, str]:
@@ -185,15 +199,20 @@ def _of_words(words: Sequence[str]) -> dict[str, str]:
             found |= _by_name(match["name"], match["value"].strip("'\""))
         elif word.startswith("-"):
             found |= _by_name(match["name"], "true" if behind.startswith("-") else behind)
-    return found
+    file = found.get("config_file", "")
+    return (_document(read_text(Path(file))) if file.endswith(".toml") and is_file(file) else {}) | found
 
 
-def _number_of_accelerators(counts: Mapping[str, int], found: Mapping[str, str], notes: list[str]) -> int:
+def _number_of_accelerators(
+    counts: Mapping[str, int], found: Mapping[str, str], text: str, notes: list[str]
+) -> int:
     """Return the number of accelerators that a launcher states, else the fewest that the degrees need."""
     if counts.get("accelerators_per_node"):
         return counts["accelerators_per_node"] * counts.get("nodes", 1)
     if counts.get("accelerators"):
         return counts["accelerators"]
+    if started := read_start(script_of(text)).accelerators:
+        return started
     degrees = [int(found.get(name, "1")) for name in ("--tp", "--pp", "--cp")]
     notes.append("the number of accelerators is not stated: the fewest of its degrees; --gpus says another")
     return degrees[0] * degrees[1] * degrees[2]

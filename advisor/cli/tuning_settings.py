@@ -17,6 +17,16 @@ from advisor.catalog.schema.tuner import Tuner
 from advisor.catalog.training import all_attention_matrices, tuners
 from advisor.cli.engine_words import places_of_lone_words, plain_signs
 from advisor.cli.launch_files import is_answer, is_notebook, python_and_shell
+from advisor.cli.launchers import (
+    States,
+    is_file,
+    is_of_accelerate,
+    read_start,
+    refuse_file_of_states,
+    script_of,
+    settings_of_deepspeed,
+    states_of,
+)
 from advisor.cli.python_source import settings_of_python
 from advisor.cli.trainer_settings import options_of_training
 from advisor.simulator.training.launch_settings import QUANTITY
@@ -32,10 +42,12 @@ _OF_TRL: Final = {
     "lora_r": "peft.r",
     "lora_alpha": "peft.lora_alpha",
     "lora_target_modules": "peft.target_modules",
+    "block_size": "load.max_seq_length",
+    "max_length": "load.max_seq_length",
     "load_in_4bit": "load.load_in_4bit",
     "gradient_checkpointing": "load.use_gradient_checkpointing",
 }
-"""Arguments of TRL's scripts that are none of its trainer's."""
+"""Arguments of TRL's scripts, and of those of Transformers, that are none of a trainer's."""
 _LEAST_KNOWN: Final = 3
 _MOST_CHARACTERS: Final = 200_000
 _NOT_OF_A_PLAN: Final = re.compile(r"learning_rate|datasets?$|dataset\.(?!packed)")
@@ -43,6 +55,12 @@ _OF_PLANS: Final = ("method", "adapters", "optimizer", "precision", "sequences",
 """Parts of a plan that settings say; the others follow from the machines."""
 _LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
 _STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
+_SEVERAL_RANKS: Final = "_distributed"
+"""End of the names of torchtune's recipes whose ranks divide the states. Source: torchtune 0.6.1, recipes."""
+_OF_DEEPSPEED_ALONE: Final = ("1", "2")
+"""Stages of DeepSpeed that the family of adapters has no plan of."""
+_OFFLOADS: Final = "offload"
+"""Part of the names of DeepSpeed's configurations that keep states in host memory: ds_z3_offload_config.json."""
 _OF_SHARDING: Final = re.compile(r"deepspeed|fsdp|config_file|accelerate", re.IGNORECASE)
 """Keys of settings, and of launchers, whose value may be a file that says how ranks divide the states."""
 _SETTINGS_FILES: Final = (".json", ".yaml", ".yml")
@@ -50,7 +68,7 @@ _HERE_DOCUMENT: Final = re.compile(
     r"^.*<<-?\s*'?(?P<end>\w+)'?\n(?P<body>.*?)\n(?P=end)$", re.MULTILINE | re.DOTALL
 )
 _STARTS: Final = re.compile(
-    r"\b(?:axolotl|llamafactory-cli|swift|tune|xtuner|trl|accelerate|torchrun|deepspeed)\b"
+    r"\b(?:axolotl|llamafactory-cli|swift|tune|xtuner|trl|accelerate|torchrun|deepspeed|srun|mpirun|mpiexec|python3?)\b"
 )
 
 
@@ -75,9 +93,9 @@ def with_tuning_settings(
         word = arguments[place]
         typed = [one for at, one in enumerate(arguments) if at != place]
         options = _options_of_word(word, known, typed)
-        if options is None and "--workload" not in known and len(word.split()) > 1 and not _is_file(word):
+        if options is None and "--workload" not in known and _should_train(word):
             raise AdvisorError(
-                "no settings of a framework that trains models in the text",
+                f"no settings of a framework that trains models in {word if is_file(word) else 'the text'}",
                 why=f"settings and commands of {', '.join(tuners())}, TRL, Megatron-LM, NeMo and torchtitan are read",
                 fix="type the plan as options: --model 8b --gpus 8 --micro-batch 1",
             )
@@ -87,6 +105,12 @@ def with_tuning_settings(
         pairs = (pair for pair in options[0].items() if pair[0] not in given)
         return [*typed, *(one for pair in pairs for one in pair if one)], tuple(options[1])
     return list(arguments), ()
+
+
+def _should_train(word: str) -> bool:
+    """Whether a word can only be a command or a file of a framework that trains: not one word, nor a file of options or
+    of a plan."""
+    return Path(word).suffix not in (".toml", ".json") if is_file(word) else len(word.split()) > 1
 
 
 def _with_command_in_one(arguments: Sequence[str], flags: Collection[str]) -> list[str]:
@@ -108,7 +132,9 @@ def _options_of_word(
     else:
         tuner, settings = found
         options = _options(tuner, settings, known, typed)
-        options[1].insert(0, f"settings of {'TRL' if tuner.id == _PYTHON else tuner.id}")
+        options[1].insert(
+            0, f"settings of {tuner.names[0] if tuner.names and tuner.id == _PYTHON else tuner.id}"
+        )
     if options is not None:
         options[1][0] = f"{shown}: {options[1][0]}"
     return options
@@ -118,9 +144,9 @@ def _options_of_trainer(
     word: str, known: Collection[str], typed: Sequence[str]
 ) -> tuple[dict[str, str], list[str]] | None:
     """Return the options for which a file or text of a framework that trains from scratch stands, and notes."""
-    if not (_is_file(word) or len(word.split()) > 1):
+    if not (is_file(word) or len(word.split()) > 1):
         return None
-    text = read_text(Path(word)) if _is_file(word) else word
+    text = read_text(Path(word)) if is_file(word) else word
     return None if is_answer(text) else options_of_training(text, known, typed, _typed_gpus(typed))
 
 
@@ -130,41 +156,56 @@ def holds_settings(path: Path) -> bool:
 
 
 def _read(word: str) -> tuple[Tuner, Settings] | None:
-    """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None."""
-    is_file = _is_file(word)
-    text = plain_signs(read_text(Path(word)) if is_file else word)
+    """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None.
+
+    Raises: AdvisorError: a file says how states are divided, and no more.
+    """
+    named = is_file(word)
+    text = plain_signs(read_text(Path(word)) if named else word)
     text = python_and_shell(text)[0] if is_notebook(text) else text
-    if (
-        len(text) > _MOST_CHARACTERS
-        or is_answer(text)
-        or not (is_file or "\n" in text or _STARTS.search(text))
-    ):
+    if len(text) > _MOST_CHARACTERS or is_answer(text) or not (named or "\n" in text or _STARTS.search(text)):
         return None
     settings = _settings_in(text)
+    if named:
+        refuse_file_of_states(word, settings)
     rated = {
         tuner.id: sum(key in _keys(tuner) for key in _as_named_by(tuner, settings))
         + _LEAST_KNOWN * (bool(tuner.models and _component(settings)) + _is_started_in(tuner, text))
         for tuner in tuners().values()
+        if _has_a_mark(tuner.marks, settings, text)
     }
     best = max(rated, key=lambda name: rated[name])
-    found = _as_named_by(tuners()[best], settings)
-    if rated[best] < _LEAST_KNOWN or not (
-        _quantities(tuners()[best], found).get("model") or _component(found)
-    ):
+    tuner = tuners()[best]
+    found = _as_named_by(tuner, settings)
+    if rated[best] < _LEAST_KNOWN or not (_quantities(tuner, found).get("model") or _component(found)):
         return None
-    return tuners()[best], found
+    return _kin_of(tuner, settings, text), found
+
+
+def _has_a_mark(marks: Sequence[str], settings: Settings, text: str) -> bool:
+    """Whether a text has one of a framework's marks: a setting, or part of a path or a program; or there are none."""
+    return not marks or any(mark in settings or (not mark.isidentifier() and mark in text) for mark in marks)
+
+
+def _kin_of(tuner: Tuner, settings: Settings, text: str) -> Tuner:
+    """Return a framework, or the one of the same arguments that a text is of, with its own release and defaults."""
+    for kin in tuner.kin:
+        if re.search(kin.marks, text):
+            return tuner.model_copy(
+                update={
+                    "names": (kin.name,),
+                    "release": kin.release,
+                    "recomputes_unstated": kin.recomputes_unstated,
+                    "unstated": kin.unstated,
+                }
+            )
+    return tuner
 
 
 def _is_started_in(tuner: Tuner, text: str) -> bool:
     """Return whether a text is a command that starts the program of a framework."""
-    return bool(tuner.program and re.search(rf"(?:^|[\s/]){re.escape(tuner.program)} ", text))
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word[:4096]).is_file()
-    except OSError:  # a text that is no path
-        return False
+    programs = [each for each in (tuner.program, *(kin.program for kin in tuner.kin)) if each]
+    return any(re.search(rf"(?:^|[\s/]){re.escape(program)} ", text) for program in programs)
 
 
 def _settings_in(text: str) -> dict[str, Any]:
@@ -176,27 +217,49 @@ def _settings_in(text: str) -> dict[str, Any]:
     document = _value_of(text)
     if isinstance(document, Mapping):
         return dict(_flat(document))
+    return _settings_of_command(script_of(text))
+
+
+def _settings_of_command(text: str) -> dict[str, Any]:
+    """Return the options of a command, the settings in the files that it names, and the accelerators that it starts."""
     try:
-        words = shlex.split(text.replace("\\\n", " "), comments=True)
+        words = shlex.split(text, comments=True)
     except ValueError:
         return {}
     found: dict[str, Any] = {}
     for place, word in enumerate(words):
         name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("-") and word.endswith((".yaml", ".yml", ".py")) and Path(word).is_file():
-            found = _settings_in(read_text(Path(word))) | found
-        elif word.startswith("--") and not equals:
+        found = _settings_in_file(value if equals else word) | found
+        if word.startswith("--") and not equals:
             behind = list(takewhile(lambda each: not each.startswith("--"), words[place + 1 :]))
             key = name.replace("-", "_")
             many = len(behind) > 1 and key in _names_of_matrices()
             found[key] = True if not behind else behind if many else _value_of(behind[0])
         elif equals and (word.startswith("--") or re.fullmatch(r"[\w.]+", name)):
             found[name.replace("-", "_") if word.startswith("--") else name] = _value_of(value)
-    if match := re.search(
-        r"--nproc[_-]per[_-]node[= ](\d+)|--num_(?:processes|gpus)[= ](\d+)|NPROC_PER_NODE=(\d+)", text
-    ):
-        found["$gpus"] = int(next(filter(None, match.groups())))
+        elif word.endswith(_SEVERAL_RANKS):
+            found["$recipe"] = word
+    start = read_start(text)
+    of_file = found.get(f"{_ACCELERATE}num_processes")
+    if count := start.accelerators or (of_file if isinstance(of_file, int) and of_file > 0 else None):
+        found["$gpus"] = count
+    elif start.machines:
+        found["$machines"] = start.machines
     return found
+
+
+def _settings_in_file(name: str) -> dict[str, Any]:
+    """Return the settings in a file that a command names; those of accelerate's file have keys of their own."""
+    if not name.endswith((".yaml", ".yml", ".py")) or not is_file(name):
+        return {}
+    inner = _settings_in(read_text(Path(name)))
+    return (
+        {f"{_ACCELERATE}{key}": value for key, value in inner.items()} if is_of_accelerate(inner) else inner
+    )
+
+
+_ACCELERATE: Final = "$accelerate."
+"""Start of the keys that settings of accelerate's file have among those of a trainer."""
 
 
 @cache
@@ -228,7 +291,7 @@ def _as_named_by(tuner: Tuner, settings: Settings) -> Settings:
     """Return settings by the keys of a framework's release; those of TRL's scripts by the arguments in Python."""
     if tuner.id != _PYTHON:
         return {tuner.former_keys.get(key, key): value for key, value in settings.items()}
-    if any("." in key for key in settings):
+    if any("." in key and not key.startswith("$") for key in settings):
         recomputes = settings.get("args.gradient_checkpointing")
         return settings if recomputes is None else {"load.use_gradient_checkpointing": recomputes, **settings}
     return {
@@ -311,7 +374,7 @@ def _options(
     tuner: Tuner, settings: Settings, known: Collection[str], typed: Sequence[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the options for which settings stand, and notes on what they leave open."""
-    quantities = _quantities(tuner, settings)
+    quantities = {**tuner.unstated, **_quantities(tuner, settings)}
     found = _what_learns(tuner, settings, quantities)
     method = found["--method"]
     notes = [
@@ -332,10 +395,10 @@ def _options(
     if searches:
         found["--workload"] = "finetune"
     found["--framework"] = _framework(tuner, settings, method)
-    gpus = _gpus(settings, typed)
+    gpus = _gpus(settings, typed, searches, notes)
     if "$gpus" in settings and "--own" not in typed:
         found["--gpus"] = str(settings["$gpus"])
-    step, told = _step(tuner, settings, quantities, gpus)
+    step, told = _step(tuner, settings, gpus)
     notes += told
     if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
         notes.append("sequences are padded and taken as full: --mean-length N says their mean")
@@ -355,14 +418,15 @@ def _notes_on_files(settings: Settings) -> Iterator[str]:
     """Yield a note for each file of settings that the settings name: what of it counts, and what is not read."""
     for key, value in settings.items():
         name = key.rpartition(".")[2]
-        is_file = isinstance(value, str) and value.endswith(_SETTINGS_FILES)
-        if not is_file or not _OF_SHARDING.search(name):
+        names_file = isinstance(value, str) and value.endswith(_SETTINGS_FILES)
+        if not names_file or not _OF_SHARDING.search(name):
             continue
-        is_there = _is_file(value)
-        if name == "deepspeed" and (stage := _deepspeed_stage(settings)) is not None:
-            how = "read for its stage alone" if is_there else "not there; its name says the stage"
-            yield f"{name} {value} is {how}, zero{stage}: what it offloads is not read (--offload-optimizer)"
-        else:
+        is_there = is_file(value)
+        if value == _deepspeed_file(settings) and (stage := _deepspeed_stage(settings)) is not None:
+            if not is_there:
+                unread = "" if _OFFLOADS in value else ": what it offloads is not read (--offload-optimizer)"
+                yield f"{name} {value} is not there; its name says the stage, zero{stage}{unread}"
+        elif not (is_there and any(key.startswith(_ACCELERATE) for key in settings)):
             yield f"{name} {value} is not read: state what it says as options (--sharding, --offload-optimizer)"
 
 
@@ -441,16 +505,22 @@ def _what_learns(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]
     return found
 
 
-def _step(
-    tuner: Tuner, settings: Settings, quantities: Mapping[str, Any], gpus: int
-) -> tuple[dict[str, str], list[str]]:
+def _step(tuner: Tuner, settings: Settings, gpus: int) -> tuple[dict[str, str], list[str]]:
     """Return the options of one step, and notes on its batch and on what is not stated."""
+    stated = _quantities(tuner, settings)
+    quantities = {**tuner.unstated, **stated}
     micro = _count(quantities, "micro_batch") or 1
     accumulation = _count(quantities, "accumulation") or 1
     sequence = _count(quantities, "sequence")
     found = {"--micro-batch": str(micro), "--global-batch": str(micro * accumulation * gpus)}
-    missing = [name for name in ("micro_batch", "accumulation", "sequence") if not quantities.get(name)]
-    unsaid = f"; not stated: {', '.join(missing).replace('_', '-')}" if missing else ""
+    missing = [
+        f"{name.replace('_', '-')} ({tuner.unstated[name]:,}, the default of {tuner.release})"
+        if name in tuner.unstated
+        else name.replace("_", "-")
+        for name in ("micro_batch", "accumulation", "sequence")
+        if not stated.get(name)
+    ]
+    unsaid = f"; not stated: {', '.join(missing)}" if missing else ""
     notes = [f"batch: {micro} x {accumulation} passes x {gpus} accelerators{unsaid}"]
     if sequence:
         found["--sequence"] = str(sequence)
@@ -459,8 +529,16 @@ def _step(
         checkpointing = "full" if tuner.recomputes_unstated else "none"
         notes.append(f"recomputation is not stated: {checkpointing}, the default of {tuner.release}")
     found["--recompute"] = checkpointing.split()[0]
-    if sharding := _sharding(tuner, settings, gpus):
-        found["--sharding"] = sharding
+    states = _states(tuner, settings, gpus)
+    found["--sharding"] = states.sharding
+    if _deepspeed_stage(settings) is None and (states.optimizer_in_host or states.parameters_in_host):
+        notes.append(
+            "states that FSDP keeps in host memory are not part of the plan; --framework deepspeed plans them"
+        )
+    elif states.optimizer_in_host:
+        found["--offload-optimizer"] = ""
+    if "--offload-optimizer" in found and states.parameters_in_host:
+        found["--offload-parameters"] = ""
     if steps := _count(quantities, "steps"):
         found["--tokens"] = str(steps * micro * accumulation * gpus * (sequence or 1))
     return found, notes
@@ -504,16 +582,31 @@ def _model(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> s
 
 def _framework(tuner: Tuner, settings: Settings, method: str) -> str:
     """Return the framework that prices a plan: the one of the settings where it is a family's own, else the family."""
-    if _deepspeed_stage(settings) is not None and method == "full":
+    stage = _deepspeed_stage(settings)
+    if stage is not None and (method == "full" or stage in _OF_DEEPSPEED_ALONE):
         return "deepspeed"
     family = "peft" if method != "full" and "peft" in tuner.families else "fsdp"
     is_own = tuner.id != _PYTHON and tuner.families[0] == family
     return tuner.id if is_own else family
 
 
-def _gpus(settings: Settings, typed: Sequence[str]) -> int:
-    """Return the number of accelerators, as typed or as the command starts processes; one if nothing says it."""
-    return _typed_gpus(typed) or int(settings.get("$gpus", 1))
+def _gpus(settings: Settings, typed: Sequence[str], searches: bool, notes: list[str]) -> int:
+    """Return the number of accelerators, as typed or as the command starts processes; one, with a note, if nothing says
+    it.
+
+    Raises: AdvisorError: machines are stated, and not how many accelerators each has.
+    """
+    if (count := _typed_gpus(typed) or settings.get("$gpus")) is not None:
+        return int(count)
+    if machines := settings.get("$machines"):
+        raise AdvisorError(
+            f"the command starts {machines} machines, and does not say how many accelerators each has",
+            why="a launcher takes all that it finds",
+            fix=f"--gpus {8 * machines}, for eight on each",
+        )
+    if not searches:
+        notes.append("the number of accelerators is not stated: 1 is taken, and --gpus N says another")
+    return 1
 
 
 def _typed_gpus(typed: Sequence[str]) -> int | None:
@@ -530,22 +623,46 @@ def _typed_gpus(typed: Sequence[str]) -> int | None:
 
 def _deepspeed_stage(settings: Settings) -> str | None:
     """Return the stage of DeepSpeed's configuration, which its file or the name of that says; None without one."""
-    named = next(
-        (value for key, value in settings.items() if key.rpartition(".")[2] == "deepspeed" and value), None
-    )
-    if not isinstance(named, str):
+    named = _deepspeed_file(settings)
+    if named is None:
         return None
-    path = Path(named[:4096])
-    if path.is_file() and (stage := re.search(r'"stage"\s*:\s*([0-3])', read_text(path))):
+    if is_file(named) and (stage := re.search(r'"stage"\s*:\s*([0-3])', read_text(Path(named)))):
         return stage[1]
-    stage = _STAGE.search(path.name)
+    stage = _STAGE.search(Path(named).name)
     return stage[1] if stage else None
 
 
-def _sharding(tuner: Tuner, settings: Settings, gpus: int) -> str:
-    if gpus == 1:
-        return "none"
-    if (stage := _deepspeed_stage(settings)) is not None:
-        return f"zero{stage}" if stage != "0" else "none"
-    word, stated = _word_of(tuner.sharding, settings)
-    return word.split()[0] if stated and word.startswith("zero") else "none"
+def _deepspeed_file(settings: Settings) -> str | None:
+    """Return the file of DeepSpeed's configuration that settings name, or that of accelerate whose name alone tells its
+    stage; None without one."""
+    named = {key.rpartition(".")[2]: value for key, value in settings.items() if isinstance(value, str)}
+    for name in ("deepspeed", "deepspeed_config", "deepspeed_config_file"):
+        if named.get(name):
+            return named[name][:4096]
+    for name in ("config_file", "accelerate_config"):
+        if (launched := named.get(name)) and not is_file(launched) and _STAGE.search(launched):
+            return launched[:4096]
+    return None
+
+
+def _states(tuner: Tuner, settings: Settings, gpus: int) -> States:
+    """Return how settings, and the files that they name, divide states among accelerators.
+
+    Raises: AdvisorError: DeepSpeed's file and the settings state batches that do not agree.
+    """
+    file = _deepspeed_file(settings)
+    if file is not None and is_file(file):
+        quantities = _quantities(tuner, settings)
+        sizes = {name: _count(quantities, name) for name in ("micro_batch", "accumulation")}
+        found = states_of(settings_of_deepspeed(Path(file), sizes, gpus))
+    elif (stage := _deepspeed_stage(settings)) is not None:
+        in_host = _OFFLOADS in Path(str(file)).name
+        found = States(f"zero{stage}" if stage != "0" else "none", in_host, in_host and stage == "3")
+    elif str(settings.get("$recipe", "")).endswith(_SEVERAL_RANKS):
+        found = States("zero2" if settings.get("fsdp_reshard_after_forward") is False else "zero3")
+    else:
+        found = states_of(settings)
+    if found is None:
+        word, stated = _word_of(tuner.sharding, settings)
+        found = States(word.split()[0] if stated and word.startswith("zero") else "none")
+    return found._replace(sharding="none") if gpus == 1 else found

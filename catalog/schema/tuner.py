@@ -14,6 +14,19 @@ Words = Mapping[str, Mapping[str, Any]]
 with $ is a part of the command itself."""
 
 
+class Kin(Record):
+    """A program that takes the arguments of a framework's record, with a release and defaults of its own."""
+
+    name: str
+    program: str = ""
+    """Program by which a shell starts it; empty: a script of its user's."""
+    marks: str
+    """Regular expression that a text of it has."""
+    release: str
+    recomputes_unstated: bool
+    unstated: Mapping[str, int] = Field(default_factory=dict)
+
+
 class Tuner(Record):
     """A framework that tunes models, with its own words for every part of a plan.
 
@@ -23,6 +36,12 @@ class Tuner(Record):
     id: str
     names: tuple[str, ...] = ()
     """Other names of the framework."""
+    marks: tuple[str, ...] = ()
+    """Settings, programs and paths of which a text of it has at least one; empty: its other settings tell it apart."""
+    kin: tuple[Kin, ...] = ()
+    """Programs of the same arguments, of which a text may be instead; the first whose marks it has."""
+    unstated: Mapping[str, int] = Field(default_factory=dict)
+    """Quantities that the release takes where settings do not state them, by their names here."""
     program: str = ""
     """Program by which a shell starts it; empty: a script of its user's."""
     former_keys: Mapping[str, str] = Field(default_factory=dict)

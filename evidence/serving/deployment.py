@@ -11,8 +11,9 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import CACHE_DTYPES, DTYPES, EXL3_DTYPES, cache_halves
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.named_formats import is_quantised
-from advisor.catalog.published import served_model, with_storage
+from advisor.catalog.published import loadable_checkpoints, served_model, with_storage
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
+from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share, spread_of_contexts
 from advisor.evidence.serving.recipe import (
@@ -30,7 +31,13 @@ from advisor.simulator.device import with_power_cap
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.local_surface import back_end, divides_batches, micro_batch_tokens
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, as_served, model_replica
+from advisor.simulator.replica_model import (
+    EngineSettings,
+    ReplicaModel,
+    as_served,
+    engine_defaults,
+    model_replica,
+)
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
 """Memory fraction that users set if the weights leave no room below an engine's default."""
@@ -53,7 +60,7 @@ def replica_of(
     deployment = deployment_of(case, calibration)
     chosen = speculation_of(case, deployment)
     settings = EngineSettings(
-        max_num_seqs=_max_num_seqs(case, deployment.engine),
+        max_num_seqs=_max_num_seqs(case, deployment),
         max_num_batched_tokens=case.max_num_batched_tokens,
         micro_batch_tokens=_micro_batch_tokens(case, deployment),
         memory_fraction=case.memory_fraction,
@@ -91,7 +98,19 @@ def replica_of(
             raise
         replica = start_replica(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
     replica = as_served(replica, calibration)
-    return with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
+    started = with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
+    return _with_intake(started, scale * case.isl)
+
+
+def _with_intake(replica: ReplicaModel, mean_input_tokens: float) -> ReplicaModel:
+    """Return a replica whose server takes requests in one after the other, since a benchmark's clients begin at once.
+    Each attention data-parallel rank has a front end of its own.
+
+    Source: engine costs, intake_s and prompt_token_s; vLLM, --api-server-count.
+    """
+    intake_s = replica.costs.intake_s + replica.costs.prompt_token_s * max(1.0, mean_input_tokens)
+    intake_ps = round(intake_s / replica.deployment.data_parallel * PICOSECONDS_PER_S)
+    return replace(replica, policy=replace(replica.policy, intake_ps=intake_ps))
 
 
 def _memory_is_an_option(engine: Engine) -> bool:
@@ -112,7 +131,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
     if case.kv_dtype != "auto" and not set(cache_halves(case.kv_dtype)) <= set(CACHE_DTYPES):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
-    served = served_model(model, engine, weight, found)
+    served = served_model(by_its_publisher(model, engine, weight), engine, weight, found)
     deployment = Deployment(
         model=with_storage(model, served),  # a row states the format of its activations itself
         accelerator=with_power_cap(
@@ -139,6 +158,18 @@ def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Eng
         # A table names a family by one of its repositories, and the format of what was served in another column.
         record = models.by_id(record.id)
     return record, accelerators.by_id(gpu), engines.get(engine).record
+
+
+def by_its_publisher(model: Model, engine: Engine, weight_dtype: str) -> Model:
+    """Return the model without the checkpoints of others if the engine loads one of its own publisher in the weight
+    format: a table names a model by its publisher, and a vendor's checkpoint by the vendor.
+
+    Source: hf_ids of the model record, of which the first is its publisher's; data/support/checkpoints.csv.
+    """
+    publisher = model.hf_ids[0].partition("/")[0] if model.hf_ids else ""
+    own = tuple(name for name in model.hf_ids if name.partition("/")[0] == publisher)
+    loads = {one.repository for one in loadable_checkpoints(model, weight_dtype, engine.id)}
+    return model.model_copy(update={"hf_ids": own}) if loads & set(own) else model
 
 
 def _cache_dtype(case: ServingCase, served: Model, engine: Engine, accelerator: Accelerator) -> str:
@@ -176,12 +207,13 @@ def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None
     return micro_batch_tokens(engine, back_end(case.engine_version, vendor), case.context_depth)
 
 
-def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
+def _max_num_seqs(case: ServingCase, deployment: Deployment) -> int | None:
     if case.max_num_seqs or case.view == "stranger":
         return case.max_num_seqs
-    if case.concurrency and case.load in ("closed", "static_batch", "step"):
+    usual = engine_defaults(deployment, case.engine_version).max_num_seqs
+    if case.load in ("closed", "static_batch", "step") and (case.concurrency or 0) > usual:
         # Benchmarks start the engine with room for their highest concurrency.
-        return max(engine.max_num_seqs, case.concurrency)
+        return case.concurrency
     return None
 
 

@@ -99,5 +99,5 @@ def _burst(
         raise AdvisorError("isl and osl must be at least 1 token")
     batch = case.concurrency or 1
     workload = Workload(ClosedLoop(batch), FixedLengths(case.isl, output_tokens), batch)
-    policy = replica.policy if online else replace(replica.policy, api_overhead_ps=0)
+    policy = replica.policy if online else replace(replica.policy, api_overhead_ps=0, intake_ps=0)
     return simulate(replica.surface, policy, workload, seed=seed)

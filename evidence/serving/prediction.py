@@ -192,7 +192,7 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
     """
     recipe = recipe_for(case, replica.deployment)
     if recipe is not None and recipe.in_process:
-        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0))
+        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0, intake_ps=0))
     return _LOADS[case.load](case, replica, seed)
 
 
@@ -225,8 +225,8 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
     if case.num_requests is None:
-        # A highest throughput comes from the engine's own benchmark, without a server that streams outputs.
-        policy = replace(policy, delivery_ps=0)
+        # A highest throughput comes from the engine's own benchmark, without a server before it.
+        policy = replace(policy, intake_ps=0, delivery_ps=0)
     workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests, shared_prefixes(case))
     result = simulate(replica.surface, policy, workload, seed=seed)
     values = columns_of(result)

@@ -185,15 +185,19 @@ def costs_of(
 
 def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:
     """Return the costs of an engine with those options of a recipe that its release does not set by default: sending
-    several tokens at once, fusing the operators between large kernels, and preparing the next iteration while the
-    device runs.
+    several tokens at once, taking requests in with several processes, fusing the operators between large kernels, and
+    preparing the next iteration while the device runs.
 
-    Source: evidence/data/recipes.toml, stream_interval, fused_launches and async_scheduling.
+    Source: evidence/data/recipes.toml, stream_interval, front_ends, fused_launches and async_scheduling.
     """
     if recipe is None:
         return costs
     common = default_costs()
-    costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
+    costs = replace(
+        costs,
+        message_s=costs.message_s / recipe.stream_interval,
+        intake_s=costs.intake_s / recipe.front_ends,
+    )
     if recipe.fused_launches:
         costs = replace(costs, launch_scale=min(costs.launch_scale, common.launch_scale))
     if not recipe.async_scheduling:

@@ -102,6 +102,8 @@ class BenchmarkRecipe(BenchmarkRuns):
     default."""
     stream_interval: int = Field(default=1, ge=1)
     """Tokens of an output that are sent together, so that sending them costs once for all."""
+    front_ends: int = Field(default=1, ge=1)
+    """Processes that take requests in, each one request after the other."""
     poll_steps: tuple[FromConcurrency, ...] = ()
     """Decode steps between two looks at the queue of new requests."""
     gather_steps: int = 0

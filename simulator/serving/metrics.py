@@ -89,6 +89,7 @@ class Recorder:
         num_expected: int = 0,
         ramp: int = 0,
         full_from_ps: int | None = None,
+        waits: dict[int, int] | None = None,
     ) -> None:
         self.ttft = Distribution()
         self.tpot = Distribution()
@@ -96,6 +97,9 @@ class Recorder:
         self.queueing = Distribution()
         self.itl = Distribution()
         self.api_overhead_ps = api_overhead_ps
+        self.waits = {} if waits is None else waits
+        """Waits of requests at the front end by index [ps], on top of api_overhead_ps; those without one are left
+        out."""
         self.slo = slo
         self.num_finished = self.num_violations = 0
         self.input_tokens = self.output_tokens = 0
@@ -130,7 +134,9 @@ class Recorder:
 
         The first column then holds their arrivals.
         """
-        rows[:, VISIBLE] -= self.api_overhead_ps
+        rows[:, VISIBLE] = self._arrivals(rows)
+        for index in rows[:, INDEX].tolist() if self.waits else ():
+            self.waits.pop(index, None)
         arrived = rows[:, VISIBLE]
         first = rows[:, FIRST]
         end = rows[:, END]
@@ -162,7 +168,7 @@ class Recorder:
     def count_violations(self, flat: list[int]) -> int:
         """Return how many of finished requests missed the objective, without taking them in."""
         rows = np.array(flat, np.int64).reshape(-1, NUM_FIELDS)
-        arrived = rows[:, VISIBLE] - self.api_overhead_ps
+        arrived = self._arrivals(rows)
         first = rows[:, FIRST]
         end = rows[:, END]
         outputs = rows[:, OUTPUT]
@@ -170,6 +176,13 @@ class Recorder:
         tpot = (end - first)[several] // (outputs[several] - 1)
         good = self._meets_objective(first - arrived, end - arrived, tpot, several)
         return len(rows) - int(np.count_nonzero(good))
+
+    def _arrivals(self, rows: IntColumn) -> IntColumn:
+        """Return the instants at which requests were sent [ps]."""
+        sent = rows[:, VISIBLE] - self.api_overhead_ps
+        if self.waits:
+            sent -= np.array([self.waits.get(index, 0) for index in rows[:, INDEX].tolist()], np.int64)
+        return sent
 
     def _meets_objective(
         self, ttft: IntColumn, e2e: IntColumn, tpot: IntColumn, several: NDArray[np.bool_]

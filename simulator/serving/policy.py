@@ -53,6 +53,9 @@ class SchedulerPolicy:
     api_overhead_ps: int = 0
     """Time per request between the client and the scheduler [ps]: HTTP, tokenizer, detokenizer. Part of TTFT and
     E2E."""
+    intake_ps: int = 0
+    """Time per request of the one process that takes requests in (HTTP, tokenizer), one after the other [ps]; the part
+    of api_overhead_ps for which a request of a closed loop waits if others come at the same time."""
     delivery_ps: int = 0
     """Time per token of the one process that turns tokens into text (detokenizer, HTTP) and serves all sequences one
     after the other [ps]: more tokens per second do not reach the clients. The engine itself does not wait for it."""
@@ -80,6 +83,7 @@ class SchedulerPolicy:
         for name in (
             "watermark_blocks",
             "api_overhead_ps",
+            "intake_ps",
             "delivery_ps",
             "admission_ps",
             "host_blocks",

@@ -59,7 +59,8 @@ def simulate(
         raise AdvisorError(
             f"giving up after {limit} violations needs an objective and a number of at least 0"
         )
-    client = Client(workload, policy, seed)
+    whole("num_replicas", num_replicas)
+    client = Client(workload, policy, seed, num_front_ends=num_replicas)
     recorder = client.recorder(slo, keep=records)
     contents = draw_contents(workload, seed)
     before = _router(surface, policy, num_replicas, router, contents)
@@ -79,7 +80,6 @@ def _router(
     contents: Contents | None,
 ) -> "Router | None":
     """Return the router before several replicas, or before a single one if a rule is given; else None."""
-    whole("num_replicas", num_replicas)
     if num_replicas == 1 and rule is None:
         return None
     from advisor.simulator.serving.fleet import Fleet, Pool

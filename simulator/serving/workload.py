@@ -158,7 +158,13 @@ class Client:
     """
 
     def __init__(
-        self, workload: Workload, policy: SchedulerPolicy, seed: int, *, most_prompt_tokens: int = UNLIMITED
+        self,
+        workload: Workload,
+        policy: SchedulerPolicy,
+        seed: int,
+        *,
+        most_prompt_tokens: int = UNLIMITED,
+        num_front_ends: int = 1,
     ) -> None:
         self.num_sent = 0
         """Number of requests sent so far, refused ones included."""
@@ -168,6 +174,14 @@ class Client:
         self.ahead: deque[Request] = deque()
         """Requests drawn and not yet sent."""
         self.api_ps = policy.api_overhead_ps
+        self._intake_ps = (
+            policy.intake_ps // num_front_ends if isinstance(workload.arrivals, ClosedLoop) else 0
+        )
+        self._intake_free_ps = 0
+        """Instant at which the front end has taken in all requests that were sent [ps]."""
+        self.intake_waits: dict[int, int] = {}
+        """Waits of requests under way before the front end took them in, by index [ps]; those without one are left
+        out."""
         self._drawn = draw_requests(workload, seed)
         arrivals = workload.arrivals
         self.is_closed_loop = isinstance(arrivals, ClosedLoop)
@@ -188,6 +202,7 @@ class Client:
         """Return the recorder of the outputs."""
         return Recorder(
             api_overhead_ps=self.api_ps,
+            waits=self.intake_waits,
             slo=slo,
             keep=keep,
             num_expected=self.num_requests,
@@ -200,7 +215,13 @@ class Client:
         for index, input_tokens, output_tokens in self._drawn:
             self.num_sent = index + 1
             if input_tokens + output_tokens <= self._largest and input_tokens <= self._largest_prompt:
-                submit((now_ps + self.api_ps, index, input_tokens, output_tokens))
+                taken_ps = now_ps
+                if self._intake_ps:
+                    if self._intake_free_ps > now_ps:
+                        taken_ps = self._intake_free_ps
+                        self.intake_waits[index] = taken_ps - now_ps
+                    self._intake_free_ps = taken_ps + self._intake_ps
+                submit((taken_ps + self.api_ps, index, input_tokens, output_tokens))
                 return
             self.num_refused += 1
 

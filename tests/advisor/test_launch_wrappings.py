@@ -496,6 +496,20 @@ def test_a_job_counts_its_accelerators_and_what_nothing_sets_is_named() -> None:
     assert "-tp $UNSET" in " ".join(notes)
 
 
+@pytest.mark.parametrize("between", ["\n", "; ", " && ", " ; "])
+@pytest.mark.parametrize("start", ["", "export ", "readonly "])
+def test_variables_count_however_many_stand_on_a_line(between: str, start: str) -> None:
+    pairs = ("MODEL=x/y", "TP=$((2 * 2))", "LEN='16384'")
+    run = "vllm serve $MODEL --tensor-parallel-size ${TP} --max-model-len $LEN"
+    expected = understand(
+        *["vllm", "serve", "x/y", "--tensor-parallel-size", "4", "--max-model-len", "16384"]
+    )
+    assert understand(between.join(f"{start}{pair}" for pair in pairs) + f"\n{run}\n") == expected
+    assert understand(between.join((*(f"{start}{pair}" for pair in pairs), run)) + "\n") == expected
+    if start:
+        assert understand(f"{start}{' '.join(pairs)}\n{run}\n") == expected
+
+
 def test_objects_of_options_may_have_names() -> None:
     text = (
         "from lmdeploy import pipeline, TurbomindEngineConfig\nconfig = TurbomindEngineConfig(tp=2, session_len=8192)\n"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.client import client_lengths
-from advisor.evidence.serving.deployment import deployment_of
+from advisor.evidence.serving.deployment import deployment_of, replica_of
 from advisor.evidence.serving.prediction import predict_row
 from advisor.evidence.serving.recipe import (
     as_laid_out,
@@ -70,6 +70,24 @@ def test_budget_of_a_prompt_and_the_batch() -> None:
     assert found.max_num_batched_tokens == 1152  # 16 + 1024 + 64, in steps of 64
     later = settings_of(case(engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", date="2026-02-03"))
     assert later.max_num_batched_tokens == 8192
+
+
+def test_a_budget_below_the_usual_number_of_sequences_is_run_as_it_is() -> None:
+    """InferenceX's scripts of 2025 let an iteration of TensorRT-LLM compute one prompt of 1,024 tokens."""
+    row = {"engine": "tensorrt-llm", "model": "deepseek-ai/DeepSeek-R1", "engine_version": "1.1.0rc2.post2"}
+    early, later = (replica_of(case(**row, date=date)).policy for date in ("2025-12-15", "2026-02-03"))
+    assert (early.max_num_batched_tokens, later.max_num_batched_tokens) == (1152, 8192)
+
+
+def test_every_rank_has_the_budget_of_its_models_script() -> None:
+    row = {"engine": "tensorrt-llm", "model": "openai/gpt-oss-120b", "weight_dtype": "mxfp4", "n_gpus": "2"}
+    found = settings_of(case(**row, engine_version="1.2.0rc2", date="2026-01-07", tp="1", dp="2", ep="2"))
+    assert found.max_num_batched_tokens == 2 * 20_000
+
+
+def test_requests_are_taken_in_by_as_many_processes_as_a_script_starts() -> None:
+    six, one = (replica_of(case(num_requests=each)).policy.intake_ps for each in ("160", "100"))
+    assert 6 * six == pytest.approx(one, rel=1e-6)
 
 
 @pytest.mark.parametrize(

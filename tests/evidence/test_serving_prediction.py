@@ -288,6 +288,14 @@ def test_a_highest_throughput_is_not_bound_by_streaming_to_clients() -> None:
     assert behind < 1.0 / message < own
 
 
+def test_requests_sent_to_a_server_at_once_are_taken_in_one_by_one() -> None:
+    """1,000 answers of one token take no less than the server needs to take in 1,000 requests."""
+    (intake,) = [term.value for term in terms_by_name()["engine", "intake_s"]]
+    tiny = {"concurrency": "", "isl": "32", "osl": "2", "length_dist": "fixed", "load": "offline"}
+    behind, own = (predict(**tiny, num_requests=each).metrics["req_s"].value for each in ("1000", ""))
+    assert behind < 1.0 / intake < own
+
+
 def test_more_clients_serve_more_and_wait_longer() -> None:
     few, many = (predict(concurrency=str(c), num_requests="64").metrics for c in (1, 32))
     assert many["output_tok_s"].value > 5 * few["output_tok_s"].value

@@ -10,7 +10,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model
 from advisor.catalog.schema import GatedDeltaNet
 from advisor.evidence.serving.case import ServingCase, as_published, parse_case, with_date
-from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.deployment import by_its_publisher, deployment_of, replica_of
 from advisor.evidence.serving.disaggregated import disaggregated_model
 from advisor.evidence.serving.prediction import predict_case
 from advisor.evidence.serving.recipe import costs_as_started, recipe_for
@@ -108,7 +108,7 @@ def test_engines_load_checkpoints_as_published(model: str, stated: str, loaded: 
 def test_a_cache_without_a_stated_format_is_the_one_that_a_plan_of_the_same_checkpoint_has(
     weights: str, model: str, engine: str, gpu: str
 ) -> None:
-    """A row's server and a plan's are the same program with the same files."""
+    """A row's server and a plan's are the same program with the same files, the publisher's own if there are."""
     try:
         found = deployment_of(
             case(model=model, weight_dtype=weights, engine=engine, gpu=gpu, length_dist="mean")
@@ -116,9 +116,30 @@ def test_a_cache_without_a_stated_format_is_the_one_that_a_plan_of_the_same_chec
     except AdvisorError:
         return
     record = models.by_id(models.get(model).record.id)
-    served = served_model(record, found.engine, weights, found.accelerator)
+    served = served_model(
+        by_its_publisher(record, found.engine, weights), found.engine, weights, found.accelerator
+    )
     assert found.kv_dtype == cache_dtype_of(served, found.engine, found.accelerator)
     assert deployment_of(case(model=model, weight_dtype=weights, kv_dtype="bf16")).kv_dtype == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "cache"),
+    [
+        ("Qwen/Qwen3-32B", "fp8", "bf16"),
+        ("Qwen/Qwen3-235B-A22B", "fp8", "bf16"),
+        ("Qwen/Qwen3-235B-A22B", "nvfp4", "fp8"),
+        ("meta-llama/Llama-3.1-405B", "fp8", "fp8"),
+        ("deepseek-ai/DeepSeek-R1", "nvfp4", "fp8"),
+    ],
+)
+def test_a_checkpoint_of_the_models_publisher_comes_before_a_vendors(
+    model: str, weights: str, cache: str
+) -> None:
+    """Qwen's own files in fp8 declare no format of the cache, NVIDIA's do; only NVIDIA has some in nvfp4, and
+    TensorRT-LLM does not load Meta's in fp8."""
+    row = {"engine": "tensorrt-llm", "engine_version": "1.2.0rc1", "gpu": "b200-sxm", "length_dist": "fixed"}
+    assert deployment_of(case(**row, model=model, weight_dtype=weights, num_requests="")).kv_dtype == cache
 
 
 def test_nvidias_published_70b_in_8_bits_keeps_an_8_bit_cache() -> None:

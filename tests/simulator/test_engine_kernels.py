@@ -179,6 +179,35 @@ def test_sglang_runs_experts_in_tuned_tiles_where_its_release_has_some_for_their
     assert (chosen_kernels(deployment, version=version).get("grouped_matmul") == "vllm") is is_tuned
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "version", "is_slow"),
+    [
+        ("minimax-m2.5", "h200-sxm", "0.14.0", False),
+        ("minimax-m2.5", "h200-sxm", "0.15.1", True),
+        ("minimax-m2.5", "h100-sxm", "0.16.0", True),
+        ("minimax-m2.5", "h200-sxm", "0.17.0", False),
+        ("minimax-m2.5", "h200-sxm", "", False),
+        ("minimax-m2.5", "b200-sxm", "0.16.0", False),
+    ],
+)
+def test_two_releases_of_vllm_run_experts_in_fp8_with_flashinfers_cutlass(
+    model: str, gpu: str, version: str, is_slow: bool
+) -> None:
+    deployment = named_deployment(model, gpu, "vllm", tensor_parallel=4, weight_dtype="fp8")
+    kernels = chosen_kernels(deployment, version=version)
+    assert (kernels.get("grouped_matmul") == "tensorrt-llm") is is_slow
+
+
+def test_flashinfers_cutlass_takes_longer_for_few_tokens() -> None:
+    """A quarter of MiniMax-M2.5's experts takes an H200 121 µs for four tokens with TensorRT-LLM's kernels and 63 with
+    Triton's, in 62 layers."""
+    deployment = named_deployment("minimax-m2.5", "h200-sxm", "vllm", tensor_parallel=4, weight_dtype="fp8")
+    old, new = (
+        decode_iteration_s(replica(deployment, each).surface, 4, 600.0) for each in ("0.16.0", "0.17.0")
+    )
+    assert 1e-3 < old - new < 62 * 58e-6
+
+
 def test_experts_that_nobody_tuned_are_slower_for_prompts_alone() -> None:
     """On one H200 the tiles of 0.16 take 1.4 to 1.8 times those of 0.17 from 256 tokens on, and as long before."""
     glm = named_deployment("glm-4.6", "h200-sxm", "vllm", tensor_parallel=8)

@@ -63,6 +63,13 @@ def test_settings_win() -> None:
     assert max(found.cuda_graph_sizes) == 64
 
 
+@pytest.mark.parametrize("tokens", [256, 1000, 1024, 4096])
+def test_a_stated_token_budget_stays_and_the_usual_number_of_sequences_bows_to_it(tokens: int) -> None:
+    policy = replica(deployment(), EngineSettings(max_num_batched_tokens=tokens)).policy
+    assert policy.max_num_batched_tokens == tokens
+    assert policy.max_num_seqs == min(tokens, 1024)
+
+
 def test_given_costs_win_over_the_engines() -> None:
     slow = model_replica(
         deployment(),
