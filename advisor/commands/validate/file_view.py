@@ -365,9 +365,8 @@ def _links_headline(found: JudgedLinks) -> str:
     ]
     parts = []
     if rates:
-        parts.append(
-            f"{sum(m.status == 'pass' for m in rates)} of {len(rates)} rates are as expected on {found.accelerator}"
-        )
+        where = f" on {found.accelerator}" if found.accelerator else ""
+        parts.append(f"{sum(m.status == 'pass' for m in rates)} of {len(rates)} rates are as expected{where}")
     if found.checks:
         counts = Counter(check.status for check in found.checks)
         parts.append(f"{counts['pass']} of {len(found.checks)} checks passed")
