@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog import engines, models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, cached_value_bytes
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
@@ -17,8 +17,13 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.host_layers import HostLayers
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, expert_padding_bytes
-from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
+from advisor.simulator.memory import (
+    MemoryPlan,
+    TooLittleMemoryError,
+    cache_bytes_per_token,
+    expert_padding_bytes,
+)
+from advisor.simulator.replica_model import EngineSettings, engine_limits, micro_batch_of, replica_memory
 
 _CLOSE: Final = 0.08
 """Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
@@ -131,7 +136,11 @@ def _figures(server: PlannedServer, log: ServerLog, assumed: list[str]) -> list[
     if log.sizes_by_context and log.kv_bytes and log.kv_tokens:
         slots = log.max_num_seqs or 1
         footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
-        planned = slots * footprint.bytes_of(log.kv_tokens // slots)
+        of_slot = log.kv_tokens // slots
+        micro = micro_batch_of(deployment.engine, server.settings)
+        whole = replace(deployment, tensor_parallel=1, pipeline_parallel=1)
+        cells = cache_bytes_per_token(whole, footprint, of_slot, micro) * of_slot
+        planned = slots * (cells + footprint.state_bytes_per_sequence)
         figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
     elif log.loaded_bytes and log.kv_tokens:
         cache = kv_bytes_per_token(deployment.model, deployment.kv_dtype).bytes_of(log.kv_tokens)
@@ -320,6 +329,9 @@ def _causes(figures: list[MemoryFigure], deployment: Deployment, *, is_tp_known:
         found.append(
             f"the cache differs{but}: memory fraction (--gpu-memory-utilization), other processes, graphs or workspaces"
         )
+        if board is None and (others := accelerators.other_memories(deployment.accelerator)):
+            options = " or ".join(f"--gpu {other}" for other in others)
+            found.append(f"{deployment.accelerator.id} is also sold with another memory: {options}")
     return tuple(found)
 
 

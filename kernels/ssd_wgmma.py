@@ -11,11 +11,14 @@ y_i = exp(s_i − s_Q) · (c_i · (exp(s_Q) · state) + Σ_j≤i (c_i · b_j) ·
 
 So the tokens that enter the state, e, also make the results, the scores c · bᵀ are the same for all heads, and no
 decay is computed for a pair of tokens. Where a chunk leaves less of a state than bf16 can hold, and in fp16, pairs of
-tokens have decays, as in `ssd`, for a quarter more time.
+tokens have decays, as in `ssd`, for a fifth more time.
 
-One warp copies a chunk of x, b, c, scores and factors into a ring of shared memory. Two groups of four warps take one
-head each and share b, c and scores. A program stays and takes one pair of heads after the other. Results of a chunk
-leave shared memory while the products of the next one run.
+One warp copies a chunk of x, b, c, scores and factors into a ring of shared memory, one computes the powers that all
+threads need of it, and one copies results to memory. Two groups of four warps take one head each and share b, c and
+scores. A program stays and takes one pair of heads after the other.
+
+A sequence that is cut into segments has a first pass for the states with which they start. It leaves out the chunks
+that a segment's end has forgotten, which for most heads are nearly all.
 
 Letters of shapes: see `ssd`.
 """
@@ -39,7 +42,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.tools.tensor_descriptor import TensorDescriptor as OneDescriptor
 
 from advisor.kernels import ssd
-from advisor.kernels.attention_wgmma import COPY_REGISTERS, barrier, barriers_of, blocks_of
+from advisor.kernels.attention_wgmma import barrier, barriers_of, blocks_of
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
 from advisor.kernels.ssd import LARGEST_EXPONENT
 
@@ -48,21 +51,64 @@ _CHANNELS = gl.constexpr(64)
 """Number of channels of one group of four warps: the rows of the matrix instruction."""
 _SUM_HEADS: Final = 16
 """Number of heads of a program that sums steps: 64 bytes of a token's steps."""
+_PLAIN = gl.constexpr(gl.SwizzledSharedLayout(1, 1, 1, [0]))
 _FACTORS = gl.constexpr(2)
 _SUMS = gl.constexpr(0)
 _LATE = gl.constexpr(1)
 """Rows of a head's factors: the sum s of Δ · a · log₂ e from the chunk's start, and s − log₂ Δ."""
+_POWERS = gl.constexpr(3)
+_KEPT = gl.constexpr(0)
+_BACK = gl.constexpr(1)
+_LEFT = gl.constexpr(2)
+"""Rows of a head's powers of 2: what the chunk's end keeps of a token, with its step; by how much a result computed
+from there is too small; what a token leaves of the state before the chunk."""
 _LEAST_LEFT = gl.constexpr(2.0**-96)
 """Least part of a state that a chunk may leave for its results to be computed from the chunk's end: bf16 and fp32 hold
 numbers down to 2^-126, and tokens come with their steps."""
 _MORE_THAN_ALL = gl.constexpr(2.0)
 """Threshold in fp16, whose range is too short for results from a chunk's end: no chunk leaves twice a state."""
+_LONGEST: Final = 64
+"""Decay, as an exponent of 2, after which a segment's end has forgotten a chunk: a sum in fp32 has 24 bits, so tokens
+would have to be 2^40 times as large as later ones to show."""
 _STAGES: Final = 3
 """Number of chunks in shared memory."""
 _REGISTERS: Final = 232
 """Number of registers per thread of a group that scans."""
+_HELPING_REGISTERS: Final = 40
+"""Number of registers per thread of the warps that copy, store and compute powers."""
+_LARGEST_SHARE: Final = 1.035
+"""Largest share of a program, of an equal one, that is worth more programs side by side."""
 LARGEST_STATES: Final = 128
 _LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def _decays_kernel(
+    factors_ptr,
+    decay_ptr,
+    begin_ptr,
+    num_chunks,
+    segment_chunks,
+    FACTORS: tl.constexpr,
+    TOKENS: tl.constexpr,
+    LONGEST: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Store by how much a segment decays a state, and its first chunk that its end has not forgotten."""
+    head = tl.program_id(0)
+    segment = tl.program_id(1)
+    sequence = tl.program_id(2)
+    chunks = tl.arange(0, BLOCK)
+    inside = chunks < segment_chunks
+    rows = (
+        (sequence * tl.num_programs(0) + head).to(tl.int64) * num_chunks + segment * segment_chunks + chunks
+    )
+    # The first factor is the sum from the chunk's start.
+    sums = tl.load(factors_ptr + rows * FACTORS * TOKENS + TOKENS - 1, mask=inside, other=0.0)
+    place = (sequence * tl.num_programs(1) + segment) * tl.num_programs(0) + head
+    tl.store(decay_ptr + place, tl.sum(sums, axis=0))
+    later = tl.cumsum(sums, axis=0, reverse=True) - sums
+    tl.store(begin_ptr + place, tl.sum((inside & (later < -LONGEST)).to(tl.int32), axis=0))
 
 
 @triton.jit
@@ -117,28 +163,38 @@ def _prepare_kernel(
 
 
 @gluon.jit
-def _share(sizes):
-    """Return the number of pieces of this program, and the first and the end of its chunks of the divided tasks.
+def _band(sizes):
+    """Return this program's band, and the number of programs of a band."""
+    bands = sizes[7]
+    programs = gl.num_programs(0) // bands
+    return gl.program_id(0) // programs, programs
 
-    Every program first takes `whole` tasks, all at the same time, so that those with equal b, c and scores read them
-    from the L2 together. The other tasks are divided: they lie one after the other, and every program takes an equal
-    number of their chunks, at least as many as one task has. It walks over these tasks backwards. So it begins with the
-    start of a task that the next program ends, and hands over the states long before that one needs them.
+
+@gluon.jit
+def _share(sizes):
+    """Return the number of pieces of this program, and the first and the end of its chunks of its band's tasks.
+
+    Bands of programs take tasks in turns. Those of a band lie one after the other, and every program takes an equal
+    number of their chunks, at least as many as one task has. It walks over them backwards. So it begins with the start
+    of a task that the next program ends, and hands over the states long before that one needs them.
+
+    Programs of one place in all bands walk side by side: they read the same tokens of neighbouring heads, which lie
+    together in memory, and their b, c and scores come from the L2.
     """
-    _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks, whole = sizes
-    divided = whole * gl.num_programs(0)
-    total = (num_tasks - divided) * segment_chunks
-    share = (total + gl.num_programs(0) - 1) // gl.num_programs(0)
-    begin = gl.program_id(0) * share
+    _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks, bands = sizes
+    band, programs = _band(sizes)
+    total = (num_tasks - band + bands - 1) // bands * segment_chunks
+    share = (total + programs - 1) // programs
+    begin = gl.program_id(0) % programs * share
     end = min(total, begin + share)
     tasks = (end + segment_chunks - 1) // segment_chunks - begin // segment_chunks
-    return whole + max(tasks, 0), divided * segment_chunks + begin, divided * segment_chunks + end
+    return max(tasks, 0), begin, end
 
 
 @gluon.jit
 def _segment_of(task, sizes):
     """Return sequence, segment, group and pair of heads of a task; the pairs that share b and c lie together."""
-    num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, _tasks, _whole = sizes
+    num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, _tasks, _bands = sizes
     pairs = (num_heads // num_groups * blocks + 1) // 2
     rest = task // pairs
     return rest // num_groups // segments, rest // num_groups % segments, rest % num_groups, task % pairs
@@ -148,13 +204,13 @@ def _segment_of(task, sizes):
 def _piece(number, begin, end, sizes):
     """Return the task of this program's piece, the first and the end of its chunks, counted in the task, and how many
     the task has before its sequence ends."""
-    _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, whole = sizes
-    is_whole = number < whole
-    divided_task = (end - 1) // segment_chunks - (number - whole)
-    task = gl.where(is_whole, number * gl.num_programs(0) + gl.program_id(0), divided_task)
-    before = task * segment_chunks
-    first = gl.where(is_whole, 0, max(begin - before, 0))
-    last = gl.where(is_whole, segment_chunks, min(end - before, segment_chunks))
+    _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, bands = sizes
+    band, _programs = _band(sizes)
+    place = (end - 1) // segment_chunks - number
+    task = place * bands + band
+    before = place * segment_chunks
+    first = max(begin - before, 0)
+    last = min(end - before, segment_chunks)
     _sequence, segment, _group, _pair = _segment_of(task, sizes)
     return task, first, last, min(segment_chunks, num_chunks - segment * segment_chunks)
 
@@ -162,7 +218,7 @@ def _piece(number, begin, end, sizes):
 @gluon.jit
 def _place(task, sizes, HALF: gl.constexpr):
     """Return sequence, segment, group, head and block of channels of one half of a task, and whether it is there."""
-    num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks, _whole = sizes
+    num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks, _bands = sizes
     sequence, segment, group, pair = _segment_of(task, sizes)
     units = num_heads // num_groups * blocks
     unit = min(pair * 2 + HALF, units - 1)
@@ -171,13 +227,27 @@ def _place(task, sizes, HALF: gl.constexpr):
 
 
 @gluon.jit
+def _steps(task, first, last, there, sizes, begin_ptr, RESULTS: gl.constexpr):
+    """Return the first and the end of the chunks that are walked through, of a piece: a first pass leaves out what the
+    segment's end has forgotten."""
+    stop = min(last, there)
+    if not RESULTS:
+        num_heads, _groups, _blocks, segments, _chunks, _segment_chunks, _tasks, _bands = sizes
+        sequence, segment, _group0, head0, _block0, _is_there0 = _place(task, sizes, 0)
+        _sequence, _segment, _group1, head1, _block1, _is_there1 = _place(task, sizes, 1)
+        begins = begin_ptr + (sequence * segments + segment) * num_heads
+        first = max(first, min(gl.load(begins + head0), gl.load(begins + head1)))
+    return first, stop
+
+
+@gluon.jit
 def _copy(work, RESULTS: gl.constexpr):
     """Copy every chunk of this program's tasks, as the copying warp."""
-    descs, memory, barriers, sizes = work
+    descs, memory, barriers, sizes, begin_ptr = work
     x_desc, b_desc, c_desc, scores_desc, factors_desc, _out_desc = descs
-    x_smem, b_smem, c_smem, scores_smem, factors_smem, _out_smem = memory
-    full, empty = barriers
-    num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _whole = sizes
+    x_smem, b_smem, c_smem, scores_smem, factors_smem, _out_smem, _powers, _factors = memory
+    full, empty, _made, _left, _stored = barriers
+    num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _bands = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     half_bytes: gl.constexpr = x_desc.block_type.nbytes + factors_desc.block_type.nbytes
     state_bytes: gl.constexpr = 2 * half_bytes + b_desc.block_type.nbytes
@@ -189,9 +259,10 @@ def _copy(work, RESULTS: gl.constexpr):
         task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, group, head0, block0, _is_there0 = _place(task, sizes, 0)
         _sequence, _segment, _group, head1, block1, _is_there1 = _place(task, sizes, 1)
+        step0, stop = _steps(task, first, last, there, sizes, begin_ptr, RESULTS)
         row0 = (sequence * num_heads + head0) * num_chunks
         row1 = (sequence * num_heads + head1) * num_chunks
-        for step in range(first, min(last, there)):
+        for step in range(step0, stop):
             place = count % STAGES
             bar = full.index(place)
             mbarrier.wait(empty.index(place), (count // STAGES & 1) ^ 1)
@@ -220,23 +291,78 @@ def _copy(work, RESULTS: gl.constexpr):
 
 
 @gluon.jit
-def _factor(memory, half, FACTOR: gl.constexpr, layout: gl.constexpr):
-    """Return one of the factors of a half's tokens."""
-    factors_smem = memory[4]
-    rows: gl.constexpr = [factors_smem.shape[0] * _FACTORS, _CHUNK]
-    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    by_row = factors_smem._reinterpret(factors_smem.dtype, rows, plain)
-    return by_row.index(half * _FACTORS + FACTOR).load(layout)
+def _last_of(rows, number, layout: gl.constexpr):
+    """Return the last number of a row in shared memory, for all rows of a layout."""
+    ones: gl.constexpr = [rows.shape[0] * _CHUNK, 1]
+    return rows._reinterpret(rows.dtype, ones, _PLAIN).index((number + 1) * _CHUNK - 1).load(layout)
 
 
 @gluon.jit
-def _last_sum(memory, half, layout: gl.constexpr):
-    """Return the sum at the end of a half's tokens, for all rows of a layout."""
-    factors_smem = memory[4]
-    ones: gl.constexpr = [factors_smem.shape[0] * _FACTORS * _CHUNK, 1]
-    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    by_one = factors_smem._reinterpret(factors_smem.dtype, ones, plain)
-    return by_one.index((half * _FACTORS + _SUMS) * _CHUNK + _CHUNK - 1).load(layout)
+def _make_powers(work, RESULTS: gl.constexpr):
+    """Compute for every chunk what its groups would compute each thread for itself, as a warp of its own: by how much
+    tokens decay to the chunk's end, and by how much results come out too small."""
+    _descs, memory, barriers, sizes, begin_ptr = work
+    powers = memory[6]
+    factors = memory[7]
+    full, empty, made, left, _stored = barriers
+    STAGES: gl.constexpr = memory[1].shape[0]
+    layout: gl.constexpr = gl.BlockedLayout([2], [32], [1], [0])
+    num_pieces, begin, end = _share(sizes)
+    count = 0
+    for number in range(num_pieces):
+        task, first, last, there = _piece(number, begin, end, sizes)
+        step0, stop = _steps(task, first, last, there, sizes, begin_ptr, RESULTS)
+        for _ in range(step0, stop):
+            place = count % STAGES
+            mbarrier.wait(full.index(place), count // STAGES & 1)
+            if RESULTS:
+                mbarrier.wait(left.index(place), (count // STAGES & 1) ^ 1)
+            for half in gl.static_range(2):
+                row = (place * 2 + half) * _FACTORS
+                power = (place * 2 + half) * _POWERS
+                sums = factors.index(row + _SUMS).load(layout)
+                total = _last_of(factors, row + _SUMS, layout)
+                kept = gl.exp2(total - factors.index(row + _LATE).load(layout))
+                powers.index(power + _KEPT).store(kept)
+                powers.index(power + _BACK).store(gl.exp2(sums - total))
+                powers.index(power + _LEFT).store(gl.exp2(sums))
+            barrier()
+            mbarrier.arrive(made.index(place), count=1)
+            count += 1
+    # Groups ask for a chunk after the last one, too.
+    mbarrier.wait(empty.index(count % STAGES), (count // STAGES & 1) ^ 1)
+    mbarrier.arrive(made.index(count % STAGES), count=1)
+
+
+@gluon.jit
+def _store(work):
+    """Copy the results of every chunk to memory, as a warp of its own."""
+    descs, memory, barriers, sizes, _begin_ptr = work
+    out_desc = descs[5]
+    out_smem = memory[5]
+    _full, _empty, _made, left, stored = barriers
+    _heads, _groups, _blocks, _segments, _chunks, segment_chunks, _tasks, _bands = sizes
+    STAGES: gl.constexpr = memory[1].shape[0]
+    num_pieces, begin, end = _share(sizes)
+    count = 0
+    for number in range(num_pieces):
+        task, first, last, there = _piece(number, begin, end, sizes)
+        sequence, segment, _group, head0, block0, _is_there0 = _place(task, sizes, 0)
+        _sequence, _segment, _group1, head1, block1, is_there1 = _place(task, sizes, 1)
+        for step in range(first, min(last, there)):
+            place = count % STAGES
+            mbarrier.wait(stored.index(place), count // STAGES & 1)
+            token = (segment * segment_chunks + step) * _CHUNK
+            tma.async_copy_shared_to_global(
+                out_desc, [sequence, token, head0, block0 * _CHANNELS], out_smem.index(place * 2)
+            )
+            if is_there1:
+                tma.async_copy_shared_to_global(
+                    out_desc, [sequence, token, head1, block1 * _CHANNELS], out_smem.index(place * 2 + 1)
+                )
+            tma.store_wait(0)
+            mbarrier.arrive(left.index(place), count=1)
+            count += 1
 
 
 @gluon.jit
@@ -272,12 +398,24 @@ def _hand_over(state, between_ptr, flag_ptr, STATES: gl.constexpr, layout: gl.co
 
 
 @gluon.jit
-def _enter(x, memory, place, HALF: gl.constexpr):
-    """Return this chunk's tokens, decayed to its end."""
+def _take(memory, made, count, HALF: gl.constexpr, layout: gl.constexpr, state_layout: gl.constexpr):
+    """Wait for a chunk; return its tokens, by how much they decay to its end, and what it leaves of a state."""
+    STAGES: gl.constexpr = memory[1].shape[0]
+    place = count % STAGES
     half = place * 2 + HALF
-    columns: gl.constexpr = gl.SliceLayout(0, x.type.layout)
-    kept = gl.exp2(_last_sum(memory, half, columns) - _factor(memory, half, _LATE, columns))
-    return (x.to(gl.float32) * kept[None, :]).to(memory[1].dtype)
+    powers = memory[6]
+    operand: gl.constexpr = gl.DotOperandLayout(0, layout, 2)
+    mbarrier.wait(made.index(place), count // STAGES & 1)
+    at_end = _last_of(powers, half * _POWERS + _LEFT, gl.SliceLayout(1, state_layout))
+    x = memory[0].index(half).reshape([_CHUNK, _CHANNELS]).permute([1, 0]).load(operand)
+    kept = powers.index(half * _POWERS + _KEPT).load(gl.SliceLayout(0, operand))
+    return x, kept, at_end
+
+
+@gluon.jit
+def _enter(x, kept):
+    """Return a chunk's tokens, decayed to its end."""
+    return (x.to(gl.float32) * kept[None, :]).to(x.dtype)
 
 
 @gluon.jit
@@ -291,125 +429,104 @@ def _update(state, entering, memory, place):
 
 
 @gluon.jit
-def _read_state(state, memory, place, layout: gl.constexpr):
+def _as_operand(state, dtype: gl.constexpr, layout: gl.constexpr):
+    """Return a state as the left operand of a product."""
+    return gl.convert_layout(state.to(dtype), gl.DotOperandLayout(0, layout, 2))
+
+
+@gluon.jit
+def _read_state(old, memory, place, layout: gl.constexpr):
     """Start the product of a state and this chunk's c."""
     c_smem = memory[2]
-    STATES: gl.constexpr = c_smem.shape[4]
-    old = gl.convert_layout(state.to(c_smem.dtype), gl.DotOperandLayout(0, layout, 2))
-    c = c_smem.index(place).reshape([_CHUNK, STATES])
+    c = c_smem.index(place).reshape([_CHUNK, c_smem.shape[4]])
     zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, layout)
     return warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True)
 
 
 @gluon.jit
-def _out_place(memory, count, HALF: gl.constexpr):
-    """Return the place of a chunk's results: two take turns."""
-    return memory[5].index(count % 2 * 2 + HALF)
+def _store_result(y, x, skip, memory, place, half, state, empty, layout: gl.constexpr):
+    """Store a chunk's results in shared memory, transposed, and return the state once its product has ended.
+
+    Then the chunk's places are given back, before the results are stored: the next copy starts as soon as it can.
+    """
+    results = (y + skip * gl.convert_layout(x, layout).to(gl.float32)).to(memory[5].dtype)
+    state = warpgroup_mma_wait(0, deps=[state])
+    mbarrier.arrive(empty.index(place), count=1)
+    turned = memory[5].index(half).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
+    turned.store(results)
+    return state
 
 
 @gluon.jit
-def _flush(pending, out_desc, memory, count, HALF: gl.constexpr):
-    """Start to copy the results of the chunk before; then the place of this chunk's results is free."""
-    sequence, token, head, column, is_there = pending
-    fence_async_shared()
-    tma.store_wait(0)
-    barrier()
-    if is_there:
-        place = _out_place(memory, count + 1, HALF)
-        tma.async_copy_shared_to_global(out_desc, [sequence, token, head, column], place)
-
-
-@gluon.jit
-def _store_result(y, x, skip, memory, count, HALF: gl.constexpr, layout: gl.constexpr):
-    """Store a chunk's results in shared memory, transposed."""
-    y += skip * gl.convert_layout(x, layout).to(gl.float32)
-    turned = _out_place(memory, count, HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
-    turned.store(y.to(memory[5].dtype))
-
-
-@gluon.jit
-def _scan_decayed(
-    state, x, at_end, skip, pending, out_desc, memory, count, HALF: gl.constexpr, layout: gl.constexpr
-):
+def _scan_decayed(state, taken, skip, memory, empty, count, HALF: gl.constexpr, layout: gl.constexpr):
     """Scan a chunk from the state as the chunk's end leaves it, and return the state.
 
     Results come out as much too small as their tokens are before the chunk's end. So the tokens that enter the state
     also make the results, with the scores that all heads share, and nothing is computed for pairs of tokens.
     """
+    x, kept, at_end = taken
     place = count % memory[1].shape[0]
     half = place * 2 + HALF
     # Before the products, which read shared memory too: after them these loads would wait twice as long.
-    columns: gl.constexpr = gl.SliceLayout(0, layout)
-    back = gl.exp2(_factor(memory, half, _SUMS, columns) - _last_sum(memory, half, columns))
-    entering = _enter(x, memory, place, HALF)
+    back = memory[6].index(half * _POWERS + _BACK).load(gl.SliceLayout(0, layout))
+    entering = _enter(x, kept)
     state = state * at_end[:, None]
-    y = _read_state(state, memory, place, layout)
+    old = _as_operand(state, memory[2].dtype, layout)
+    y = _read_state(old, memory, place, layout)
     scores = memory[3].index(place).reshape([_CHUNK, _CHUNK])
     y = warpgroup_mma(entering, scores.permute([1, 0]), y, is_async=True)
     state = _update(state, entering, memory, place)
-    _flush(pending, out_desc, memory, count, HALF)
     y = warpgroup_mma_wait(1, deps=[y])
-    _store_result(y * back[None, :], x, skip, memory, count, HALF, layout)
-    return warpgroup_mma_wait(0, deps=[state])
+    return _store_result(y * back[None, :], x, skip, memory, place, half, state, empty, layout)
 
 
 @gluon.jit
-def _scan_pairs(
-    state, x, at_end, skip, pending, out_desc, memory, count, HALF: gl.constexpr, layout: gl.constexpr
-):
+def _scan_pairs(state, taken, skip, memory, empty, count, HALF: gl.constexpr, layout: gl.constexpr):
     """Scan a chunk with a decay for each pair of tokens, whatever the chunk leaves of a state, and return the state."""
+    x, kept, at_end = taken
     place = count % memory[1].shape[0]
     half = place * 2 + HALF
-    y = _read_state(state, memory, place, layout)
-    _flush(pending, out_desc, memory, count, HALF)
+    y = _read_state(_as_operand(state, memory[2].dtype, layout), memory, place, layout)
     # Of tokens that come later than the row's the scores are zero: their decays need only be finite.
-    sums = _factor(memory, half, _SUMS, gl.SliceLayout(1, layout))
-    late = _factor(memory, half, _LATE, gl.SliceLayout(0, layout))
+    sums = memory[7].index(half * _FACTORS + _SUMS).load(gl.SliceLayout(1, layout))
+    late = memory[7].index(half * _FACTORS + _LATE).load(gl.SliceLayout(0, layout))
     decays = gl.exp2(gl.minimum(sums[:, None] - late[None, :], LARGEST_EXPONENT))
     weights = memory[3].index(place).reshape([_CHUNK, _CHUNK]).load(layout).to(gl.float32) * decays
     # The weights pass through the place of the results.
-    weights_place = _out_place(memory, count, HALF).reshape([_CHUNK, _CHUNK])
+    weights_place = memory[5].index(half).reshape([_CHUNK, _CHUNK])
     weights_place.store(weights.to(memory[5].dtype))
     fence_async_shared()
     barrier()
     y = warpgroup_mma_wait(0, deps=[y])
-    y = y * gl.exp2(_factor(memory, half, _SUMS, gl.SliceLayout(0, layout)))[None, :]
+    y = y * memory[6].index(half * _POWERS + _LEFT).load(gl.SliceLayout(0, layout))[None, :]
     y = warpgroup_mma(x, weights_place.permute([1, 0]), y, is_async=True)
-    entering = _enter(x, memory, place, HALF)
-    state = _update(state * at_end[:, None], entering, memory, place)
+    state = _update(state * at_end[:, None], _enter(x, kept), memory, place)
     y = warpgroup_mma_wait(1, deps=[y])
     barrier()
-    _store_result(y, x, skip, memory, count, HALF, layout)
+    return _store_result(y, x, skip, memory, place, half, state, empty, layout)
+
+
+@gluon.jit
+def _scan_state(state, taken, memory, count):
+    """Take a chunk's tokens into the state, without results, and return it."""
+    x, kept, at_end = taken
+    state = _update(state * at_end[:, None], _enter(x, kept), memory, count % memory[1].shape[0])
     return warpgroup_mma_wait(0, deps=[state])
 
 
 @gluon.jit
-def _scan_chunk(
-    state,
-    skip,
-    pending,
-    out_desc,
-    memory,
-    count,
-    HALF: gl.constexpr,
-    RESULTS: gl.constexpr,
-    layout: gl.constexpr,
-):
-    """Store a chunk's results in shared memory, transposed, and return the state at its end."""
-    x_smem = memory[0]
-    place = count % memory[1].shape[0]
-    half = place * 2 + HALF
-    x = x_smem.index(half).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
-    x = x.load(gl.DotOperandLayout(0, layout, 2))
-    at_end = gl.exp2(_last_sum(memory, half, gl.SliceLayout(1, state.type.layout)))
-    if not RESULTS:
-        entering = _enter(x, memory, place, HALF)
-        state = warpgroup_mma_wait(0, deps=[_update(state * at_end[:, None], entering, memory, place)])
-    elif gl.max(at_end, axis=0) >= (_LEAST_LEFT if x_smem.dtype == gl.bfloat16 else _MORE_THAN_ALL):
-        state = _scan_decayed(state, x, at_end, skip, pending, out_desc, memory, count, HALF, layout)
-    else:
-        state = _scan_pairs(state, x, at_end, skip, pending, out_desc, memory, count, HALF, layout)
-    return state
+def _can_be_decayed(taken, THRESHOLD: gl.constexpr):
+    """Whether a chunk leaves enough of a state for results that are computed from the chunk's end."""
+    _x, _kept, at_end = taken
+    return gl.max(at_end, axis=0) >= THRESHOLD
+
+
+@gluon.jit
+def _pass_on(stored, count):
+    """Give a chunk's results to the warp that copies them to memory."""
+    # Not before the products have ended: the assembler of Triton 3.6 crashes.
+    fence_async_shared()
+    mbarrier.arrive(stored.index(count % stored.shape[0]), count=1)
 
 
 @gluon.jit
@@ -439,6 +556,11 @@ def _first_state(
 
 
 @gluon.jit
+def _nothing(work):
+    """Return at once."""
+
+
+@gluon.jit
 def _scan(
     work,
     pointers,
@@ -449,20 +571,19 @@ def _scan(
     HALF: gl.constexpr,
 ):
     """Scan one head of every task, as one group of four warps."""
-    descs, memory, barriers, sizes = work
+    _descs, memory, barriers, sizes, begin_ptr = work
     skip_ptr, _start_ptr, end_ptr, between_ptr, flag_ptr = pointers
-    out_desc = descs[5]
     b_smem = memory[1]
-    full, empty = barriers
-    num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _whole = sizes
-    STAGES: gl.constexpr = b_smem.shape[0]
+    _full, empty, made, _left, stored = barriers
+    num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _bands = sizes
     STATES: gl.constexpr = b_smem.shape[4]
     state_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STATES, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
+    THRESHOLD: gl.constexpr = _LEAST_LEFT if memory[0].dtype == gl.bfloat16 else _MORE_THAN_ALL
     own = gl.program_id(0) * 2 + HALF
     num_pieces, begin, end = _share(sizes)
     count = 0
-    pending = (count, count, count, count, count > 0)
+    taken = _take(memory, made, count, HALF, out_layout, state_layout)
     for number in range(num_pieces):
         task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, _group, head, block, is_there = _place(task, sizes, HALF)
@@ -471,22 +592,34 @@ def _scan(
         state = _first_state(
             pointers, states, block, first, NUM_CHANNELS, NUM_STATES, HAS_START, HALF, STATES, state_layout
         )
-        for step in range(first, min(last, there)):
-            place = count % STAGES
-            mbarrier.wait(full.index(place), count // STAGES & 1)
-            state = _scan_chunk(state, skip, pending, out_desc, memory, count, HALF, RESULTS, out_layout)
-            mbarrier.arrive(empty.index(place), count=1)
-            token = (segment * segment_chunks + step) * _CHUNK
-            pending = (sequence, token, head, block * _CHANNELS, is_there)
-            count += 1
+        step, stop = _steps(task, first, last, there, sizes, begin_ptr, RESULTS)
+        if not RESULTS:
+            while step < stop:
+                state = _scan_state(state, taken, memory, count)
+                mbarrier.arrive(empty.index(count % empty.shape[0]), count=1)
+                count += 1
+                step += 1
+                taken = _take(memory, made, count, HALF, out_layout, state_layout)
+        else:
+            # A loop of its own for chunks that can be decayed: with a branch in it the states would be moved.
+            while step < stop:
+                while (step < stop) & _can_be_decayed(taken, THRESHOLD):
+                    state = _scan_decayed(state, taken, skip, memory, empty, count, HALF, out_layout)
+                    _pass_on(stored, count)
+                    count += 1
+                    step += 1
+                    taken = _take(memory, made, count, HALF, out_layout, state_layout)
+                if step < stop:
+                    state = _scan_pairs(state, taken, skip, memory, empty, count, HALF, out_layout)
+                    _pass_on(stored, count)
+                    count += 1
+                    step += 1
+                    taken = _take(memory, made, count, HALF, out_layout, state_layout)
         if last < segment_chunks:
             _hand_over(state, between_ptr + own * STATES * _CHANNELS, flag_ptr + own, STATES, state_layout)
         else:
             places, mask = _state_places(block, NUM_CHANNELS, NUM_STATES, STATES, state_layout)
             gl.store(end_ptr + states + places, state, mask=mask & is_there)
-    if RESULTS:
-        _flush(pending, out_desc, memory, count, HALF)
-        tma.store_wait(0)
 
 
 @gluon.jit(do_not_specialize=["num_heads", "num_tasks"])
@@ -502,6 +635,7 @@ def _ssd_kernel(
     end_ptr,
     between_ptr,
     flag_ptr,
+    begin_ptr,
     num_heads,
     num_groups,
     blocks,
@@ -509,7 +643,7 @@ def _ssd_kernel(
     num_chunks,
     segment_chunks,
     num_tasks,
-    whole,
+    bands,
     NUM_CHANNELS: gl.constexpr,
     NUM_STATES: gl.constexpr,
     STAGES: gl.constexpr,
@@ -520,28 +654,39 @@ def _ssd_kernel(
     num_warps: gl.constexpr,
 ):
     """Share the work among the groups of warps."""
+    factors = blocks_of(factors_desc, STAGES * 2)
     memory = (
         blocks_of(x_desc, STAGES * 2),
         blocks_of(b_desc, STAGES),
         blocks_of(c_desc, STAGES),
         blocks_of(scores_desc, STAGES),
-        blocks_of(factors_desc, STAGES * 2),
-        blocks_of(out_desc, 4),
+        factors,
+        blocks_of(out_desc, STAGES * 2),
+        gl.allocate_shared_memory(gl.float32, [STAGES * 2 * _POWERS, _CHUNK], _PLAIN),
+        factors._reinterpret(gl.float32, [STAGES * 2 * _FACTORS, _CHUNK], _PLAIN),
     )
-    barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, 2))
+    barriers = (
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, 2),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, 2),
+    )
     fence_async_shared()
     descs = (x_desc, b_desc, c_desc, scores_desc, factors_desc, out_desc)
-    sizes = (num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)
+    sizes = (num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, bands)
     pointers = (skip_ptr, start_ptr, end_ptr, between_ptr, flag_ptr)
-    work = (descs, memory, barriers, sizes)
+    work = (descs, memory, barriers, sizes, begin_ptr)
     gl.warp_specialize(
         [
             (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, RESULTS, gl.constexpr(0))),
             (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, RESULTS, gl.constexpr(1))),
             (_copy, (work, RESULTS)),
+            (_make_powers, (work, RESULTS)),
+            (_store if RESULTS else _nothing, (work,)),
         ],
-        [4, 1],
-        [REGISTERS, COPYING_REGISTERS],
+        [4, 1, 1, 1],
+        [REGISTERS, COPYING_REGISTERS, COPYING_REGISTERS, COPYING_REGISTERS],
     )
 
 
@@ -608,9 +753,20 @@ def _prepare(
         HEADS=_SUM_HEADS,
         TOKENS=chunk,
         STATES=states,
-        num_warps=4,
+        num_warps=2,
     )
     return scores, factors
+
+
+def num_bands(tasks: int, programs: int, chunks: int) -> int:
+    """Number of bands of programs that take tasks of some chunks in turns [count]: the most that cost hardly any
+    balance."""
+
+    def share(bands: int) -> int:
+        return int(triton.cdiv(triton.cdiv(tasks, bands) * chunks, programs // bands))
+
+    fitting = [bands for bands in range(1, programs + 1) if programs % bands == 0]
+    return max(bands for bands in fitting if share(bands) <= _LARGEST_SHARE * share(1))
 
 
 def _launch(
@@ -624,9 +780,10 @@ def _launch(
     out: torch.Tensor,
     ends: torch.Tensor,
     segment_chunks: int,
-    is_last: bool,
+    begins: torch.Tensor | None = None,
 ) -> None:
-    """Scan the segments that `ends` has a state for; if not for the last time, for end states from zero alone."""
+    """Scan the segments that `ends` has a state for; with `begins`, their first chunks that matter, for end states from
+    zero alone."""
     num_tokens, num_heads, num_channels = x.shape[1:]
     groups, num_states = b.shape[2:]
     chunk = _CHUNK.value
@@ -650,6 +807,7 @@ def _launch(
         ends,
         between,
         _flags(x.device, 2 * programs),
+        begins,
         num_heads,
         groups,
         blocks,
@@ -657,26 +815,41 @@ def _launch(
         triton.cdiv(num_tokens, chunk),
         segment_chunks,
         tasks,
-        max(0, tasks // programs - 1),
+        num_bands(tasks, programs, segment_chunks),
         NUM_CHANNELS=num_channels,
         NUM_STATES=num_states,
         STAGES=_STAGES,
         HAS_START=starts is not None,
-        RESULTS=is_last,
+        RESULTS=begins is None,
         REGISTERS=_REGISTERS,
-        COPYING_REGISTERS=COPY_REGISTERS,
+        COPYING_REGISTERS=_HELPING_REGISTERS,
         num_warps=4,
     )
 
 
-def _decays(factors: torch.Tensor, ends: torch.Tensor, segment_chunks: int) -> torch.Tensor:
-    """Return by how much segments decay a state, as exponents of 2.
+def _decays(
+    factors: torch.Tensor, ends: torch.Tensor, segment_chunks: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return by how much segments decay a state, as exponents of 2, and the first chunk that each one's end remembers.
 
-    Shapes: factors [B · H · chunks, factors, chunk], ends [B, segments, H, N, P] -> [B, segments, H].
+    Shapes: factors [B · H · chunks, factors, chunk], ends [B, segments, H, N, P] -> [B, segments, H], the same int32.
     """
     batch, segments, num_heads = ends.shape[:3]
-    sums = factors[:, _SUMS.value, -1].view(batch, num_heads, -1)[:, :, : segments * segment_chunks]
-    return sums.view(batch, num_heads, segments, segment_chunks).sum(3).transpose(1, 2).contiguous()
+    decays = ends.new_empty((batch, segments, num_heads))
+    begins = torch.empty_like(decays, dtype=torch.int32)
+    _decays_kernel[(num_heads, segments, batch)](
+        factors,
+        decays,
+        begins,
+        factors.shape[0] // (batch * num_heads),
+        segment_chunks,
+        FACTORS=_FACTORS.value,
+        TOKENS=_CHUNK.value,
+        LONGEST=_LONGEST,
+        BLOCK=triton.next_power_of_2(segment_chunks),
+        num_warps=1,
+    )
+    return decays, begins
 
 
 def _num_pairs(x: torch.Tensor, groups: int) -> int:
@@ -720,10 +893,10 @@ def run(
 
     starts = start
     if segments > 1:
-        parts = states_of((segments - 1) * ssd.PARTS)
-        part_chunks = segment_chunks // ssd.PARTS
-        _launch(x, b, c, scores, factors, skip, None, out, parts, part_chunks, is_last=False)
-        starts = ssd.join_states(parts, _decays(factors, parts, part_chunks), start, segments)
+        own_ends = states_of(segments - 1)
+        decays, begins = _decays(factors, own_ends, segment_chunks)
+        _launch(x, b, c, scores, factors, skip, None, out, own_ends, segment_chunks, begins)
+        starts = ssd.join_states(own_ends, decays, start, segments)
     ends = states_of(segments)
-    _launch(x, b, c, scores, factors, skip, starts, out, ends, segment_chunks, is_last=True)
+    _launch(x, b, c, scores, factors, skip, starts, out, ends, segment_chunks)
     return out, ends[:, -1].contiguous()

@@ -120,17 +120,34 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
     return PowerLimit(value("device", "full_clock_s", case), rates, value("device", "other_draw", case))
 
 
+DECODE_LOAD: Final = (0.75, 0.06)
+"""Fractions of bandwidth and of peak rate of decoding: H100, Llama-3.1-8B, 32 to 64 sequences. Own choice among
+measured points (catalog/data/measured/h100-sxm-draw-2026-11-26.json)."""
+
+
+def decode_draw_fraction(accelerator: Accelerator) -> float:
+    """Draw of a board that decodes at full clocks over its rated power, at most 1.
+
+    Error: 0.8 of rated power for an H100, which drew 0.67 to 0.98 of it with 1 to 256 sequences.
+    Source: catalog/data/terms.csv, terms waiting_fraction, memory_draw and compute_draw.
+    """
+    case = TermCase(accelerator.id, architecture=accelerator.architecture)
+    names = ("waiting_fraction", "memory_draw", "compute_draw")
+    waiting, memory, compute = (value("device", name, case) for name in names)
+    return min(1.0, waiting + memory * DECODE_LOAD[0] + compute * DECODE_LOAD[1])
+
+
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
-    """Return the accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times (cap / rated
-    power)^(1/3), at most 1.
+    """Return the accelerator under a power limit: peaks, rates without a pause and clock times (cap / draw)^(1/3), at
+    most 1, where products draw the rated power; bandwidth by the same law, where reading draws what decoding draws.
 
     If the machine was measured at several limits, the factor is the fraction of the highest limit's rates that it kept
     there, in proportion between two limits. Memory keeps its own clock, but slower cores and caches ask for less of it.
 
-    Assumes: work at full clocks draws the rated power, decoding too; a rated power that has no source leaves the
-    accelerator as it is; below the lowest limit that was measured nothing changes any more.
+    Assumes: all that reads draws as much as decoding; a rated power that has no source leaves the accelerator as it is;
+    below the lowest limit that was measured nothing changes any more.
     Raises: AdvisorError: the cap is not positive.
-    Error: decoding on RTX 3090s held to 220 W of 350: 4 to 10 % where bandwidth without the factor gave 8 to 25 %.
+    Error: reading on an H200 held to half of its rated power: 0.86 of the bandwidth, 0.92 measured.
     Source: dynamic power of CMOS, P = C·V²·f; own simplification; probes/power.py.
     """
     points = accelerator.power_points
@@ -148,7 +165,9 @@ def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accel
             )
         )
     else:
-        computing = reading = min(1.0, power_cap_w / (accelerator.tdp_w or 0.0)) ** _CLOCK_EXPONENT
+        share = power_cap_w / (accelerator.tdp_w or 0.0)
+        computing = min(1.0, share) ** _CLOCK_EXPONENT
+        reading = min(1.0, share / decode_draw_fraction(accelerator)) ** _CLOCK_EXPONENT
     peaks = {name: peak * computing for name, peak in accelerator.peak_flop_per_s.items()}
     clock_hz = accelerator.clock_hz and accelerator.clock_hz * computing
     bandwidth = accelerator.bandwidth_bytes_per_s and accelerator.bandwidth_bytes_per_s * reading

@@ -32,6 +32,7 @@ from advisor.simulator.operators.local import (
     attend_pair_s,
     half_peak_flop_per_s,
     host_sum_s,
+    integer_peak_flop_per_s,
     piped_s,
     read_cache_s,
     stream_weights_s,
@@ -75,6 +76,9 @@ _LEAST_TILE_ROWS: Final = 8.0
 _LEAST_CHOSEN: Final = 1e-9
 _ACTIVATION_BYTES: Final = 4.0
 """Bytes per activation: llama.cpp keeps activations in 32 bits."""
+_PASSES_OF_INPUT: Final = 1.0 + 9.0 / 32.0
+_PASSES_OF_OUTPUT: Final = 3.0
+_PASSES_OF_PART: Final = 3.0
 HOST_SUM_BYTES: Final = 2.0
 """Bytes per summed value: exllamav3 rounds sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
 
@@ -89,25 +93,26 @@ class LocalWeights:
     """Pairs of number of layers and their routed experts."""
     expert_bytes_per_element: float
 
-    def expert_flop(self, num_tokens: FloatArray, tile_rows: float = 0.0) -> FloatArray:
-        """FLOP of the chosen experts over `num_tokens` tokens: multiplications and additions, in whole tiles if they
-        have a size.
+    def expert_flop(self, num_tokens: FloatArray, tile_rows: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """FLOP of the chosen experts over `num_tokens` tokens, multiplications and additions: on rows that hold a
+        token, and on the empty rows of their tiles, if tiles have a size.
 
         Assumes: tokens are spread evenly over the chosen experts; a tile is as narrow as the tokens allow.
         Source: llama.cpp, ggml-cuda/mmq.cuh (mul_mat_q_case): the tile is chosen by all tokens of a micro-batch, an
             expert's rows fill it in part.
         """
         flop = np.zeros_like(num_tokens)
+        empty = np.zeros_like(num_tokens)
         tile = np.clip(np.ceil(num_tokens / _LEAST_TILE_ROWS) * _LEAST_TILE_ROWS, _LEAST_TILE_ROWS, tile_rows)
         for layers, e in self.experts:
             rows = num_tokens * e.per_token
+            row_flop = 2.0 * layers * e.elements
+            flop += row_flop * rows
             if tile_rows:
                 chosen = np.maximum(e.num_chosen(num_tokens), _LEAST_CHOSEN)
-                rows = np.where(
-                    rows > 0.0, np.maximum(rows, chosen * tile * np.ceil(rows / (chosen * tile))), 0.0
-                )
-            flop += 2.0 * layers * e.elements * rows
-        return flop
+                whole = chosen * tile * np.ceil(rows / (chosen * tile))
+                empty += row_flop * np.where(rows > 0.0, np.maximum(whole - rows, 0.0), 0.0)
+        return flop, empty
 
     def read(self, num_tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bytes and the elements that a step over `num_tokens` tokens reads."""
@@ -251,9 +256,9 @@ class _Terms:
     def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
         """Matmul time of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
         dense_flop = 2.0 * rows * dense_elements
-        routed_flop = self.weights.expert_flop(rows, self.prefill.expert_tile_rows)
+        routed_flop, empty_flop = self.weights.expert_flop(rows, self.prefill.expert_tile_rows)
         seconds = dense_flop / self.prefill.compute_fraction + routed_flop / self.prefill.expert_fraction
-        return seconds / self.weight_peak_flop_per_s
+        return seconds / self.weight_peak_flop_per_s + empty_flop / integer_peak_flop_per_s(self.device)
 
     @property
     def weight_peak_flop_per_s(self) -> float:
@@ -268,8 +273,7 @@ class _Terms:
             self.num_layers * self.decode.layer_s * self.decode.layer_ratio(self.num_kernels, self.device)
         )
         layers_s += routed * self.decode.expert_layer_s * self.decode.layer_ratio(None, self.device)
-        clock: float = self.deployment.accelerator.power_fraction**self.decode.clock_exponent
-        return layers_s / clock + self.num_layers * self.decode.sync_s * split
+        return layers_s + self.num_layers * self.decode.sync_s * split
 
 
 def build_local_surface(
@@ -418,11 +422,37 @@ def _prompt_s(terms: _Terms, max_num_tokens: int, micro_batch_tokens: int) -> Fl
         terms.weights.dense_elements - model.vocab_size * model.hidden_size
     )  # The head runs on one row.
     streamed_s = stream_weights_s(*terms.weights.read(rows), terms.device, terms.decode)
-    one_s = (terms.multiply_s(rows, in_layers) + streamed_s) / terms.deployment.tensor_parallel
+    moved_bytes = _moved_bytes(model) if divides_batches(terms.deployment.engine) else 0.0
+    moved_s = rows * moved_bytes / (terms.device.bandwidth_bytes_per_s * terms.decode.memory_fraction)
+    one_s = (terms.multiply_s(rows, in_layers) + streamed_s + moved_s) / terms.deployment.tensor_parallel
     one_s += terms.small_s() + _links_s(terms.deployment, rows)
     seconds = piped_s(one_s, micro_batches, terms.deployment.pipeline_parallel)
     seconds[0] = 0.0
     return seconds
+
+
+def _moved_bytes(model: Model) -> float:
+    """Bytes of activations that the operators of a prompt read and write per token, in all layers.
+
+    A matmul's input is read and written again in 8 bits; its output is written, and the operator behind it reads and
+    writes it; a norm reads and writes, and the residual is read, in front of each part.
+
+    Assumes: matrices with one input read it once; nothing stays in the cache between two operators; attention, whose
+    rate was measured, is left out.
+    Source: llama.cpp, ggml-cuda/quantize.cu (block_q8_1: 36 bytes for 32 values), src/models.
+    """
+    passes = 0.0
+    for layer in layers_of(model):
+        one = _PASSES_OF_PART * layer.num_parts * model.hidden_size
+        for matrix in layer.local(1):
+            one += _PASSES_OF_INPUT * matrix.depth + _PASSES_OF_OUTPUT * matrix.columns
+        if (experts := layer.experts) is not None:
+            outer = experts.hidden_size
+            inner = experts.intermediate_size
+            outputs = (2.0 if experts.gated else 1.0) * inner + outer
+            one += experts.per_token * (_PASSES_OF_INPUT * (outer + inner) + _PASSES_OF_OUTPUT * outputs)
+        passes += layer.count * one
+    return passes * _ACTIVATION_BYTES
 
 
 def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:

@@ -248,12 +248,8 @@ def plan_memory(
     footprint = kv_bytes_per_token(
         deployment.model, deployment.kv_dtype, pads_groups=engine.pads_cache_groups
     )
-    share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
-    families = engine.windowed_cache_families
-    has_pool = not families or deployment.model.family in families
-    windowed_fraction = engine.windowed_cache_fraction if has_pool else 1.0
-    per_token = _bytes_per_token(footprint, mean_context_tokens, windowed_fraction) * share
+    per_token = cache_bytes_per_token(deployment, footprint, mean_context_tokens, num_batched_tokens)
     states = (
         left * engine.state_pool_ratio / (1.0 + engine.state_pool_ratio) if engine.state_pool_ratio else 0.0
     )
@@ -385,12 +381,37 @@ def _too_small(deployment: Deployment, plan: MemoryPlan, usable: float, short: f
     )
 
 
-def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float, windowed_fraction: float) -> float:
+def cache_bytes_per_token(
+    deployment: Deployment, footprint: KvFootprint, mean_context_tokens: float, new_tokens: float = 0.0
+) -> float:
+    """Cache that the engine's pools set aside for one token of a sequence, on the fullest accelerator, without states
+    [bytes].
+
+    Layers with a window take what it holds, with the `new_tokens` of an iteration where each sequence has room for
+    them, or the fraction of a pool of their own that the engine sizes by tokens.
+
+    Source: windowed_cache_fraction, windowed_cache_families and windowed_cache_step of the engine record.
+    """
+    engine = deployment.engine
+    families = engine.windowed_cache_families
+    has_pool = not families or deployment.model.family in families
+    windowed_fraction = engine.windowed_cache_fraction if has_pool else 1.0
     windowed = sum(
-        per_token * max(min(mean_context_tokens, window) / mean_context_tokens, windowed_fraction)
+        per_token
+        * max(
+            min(mean_context_tokens, _window_cells(engine, window, new_tokens)) / mean_context_tokens,
+            windowed_fraction,
+        )
         for window, per_token in footprint.windowed
     )
-    return footprint.full_bytes_per_token + windowed
+    share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
+    return (footprint.full_bytes_per_token + windowed) * share
+
+
+def _window_cells(engine: Engine, window: int, new_tokens: float) -> float:
+    """Return the tokens for which a layer with a window has room in the cache of one sequence."""
+    step = engine.windowed_cache_step
+    return step * math.ceil((window + new_tokens) / step) if step and new_tokens else float(window)
 
 
 def _tokens_that_fit(left: float, per_token: float, state: float, mean_context_tokens: float) -> int:

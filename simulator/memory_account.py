@@ -18,8 +18,13 @@ from advisor.simulator.graph.model import (
     parameter_count,
     stored_element_bytes,
 )
-from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, weight_bytes
-from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
+from advisor.simulator.memory import (
+    MemoryPlan,
+    TooLittleMemoryError,
+    cache_bytes_per_token,
+    weight_bytes,
+)
+from advisor.simulator.replica_model import EngineSettings, engine_limits, micro_batch_of, replica_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,12 @@ class MemoryAccount:
     runtime_bytes: float
     """Context of the driver, communicators, captured graphs, and what kernels add to experts."""
     cache_bytes: float
-    """Keys and values of the sequences, in pages as the engine divides them."""
+    """Keys and values of the sequences, as the engine's pages and pools set them aside."""
     padding_bytes: float
-    """Part of `cache_bytes` that pages of one size for all kinds of layers leave empty."""
+    """Part of `cache_bytes` that stays empty: in pages of one size for all kinds of layers, or in the pool of windows
+    that is sized by tokens."""
+    reading_bytes: float
+    """Part of `cache_bytes` for an iteration's new tokens of a prompt, which layers with a window hold in addition."""
     state_bytes: float
     """Recurrent states of the sequences, and keys and values of an encoder."""
     reserve_bytes: float
@@ -175,15 +183,19 @@ def account_memory(
     )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
-    cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
+    cache = cache_bytes_per_token(deployment, footprint, context_tokens) * context_tokens
     filled = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
-    padding = (footprint.bytes_of(context_tokens) - filled.bytes_of(context_tokens)) * share
-    # While a prompt is read, the layers with a window hold an iteration's new tokens beside it.
+    padding = cache - (filled.bytes_of(context_tokens) - filled.state_bytes_per_sequence) * share
+    # While a prompt is read, the layers with a window hold an iteration's new tokens beside it; llama.cpp has room for
+    # those of each sequence from the start, with which its plan counts.
     chunk_tokens = (
         engine_limits(deployment, settings, context_tokens)[1] if deployment.engine.pads_cache_groups else 1
     )
     reading = (footprint.bytes_of(context_tokens, chunk_tokens) - footprint.bytes_of(context_tokens)) * share
     room = max(0.0, 1.0 - reading / plan.kv_bytes) if plan.kv_bytes > 0 else 1.0
+    micro = micro_batch_of(deployment.engine, settings)
+    with_new = cache_bytes_per_token(deployment, footprint, context_tokens, micro) * context_tokens
+    reading += on_rank * (with_new - cache)
     fitting = 0
     if not problem:
         block = settings.kv_block_tokens or 1
@@ -200,6 +212,7 @@ def account_memory(
         runtime_bytes=plan.runtime_bytes,
         cache_bytes=on_rank * cache + reading,
         padding_bytes=on_rank * padding,
+        reading_bytes=reading,
         state_bytes=on_rank * state,
         reserve_bytes=max(0.0, total - planned),
         num_sequences=num_sequences,

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from advisor.catalog import accelerators
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.device import device_of, power_limit
+from advisor.simulator.device import DECODE_LOAD, device_of, power_limit
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import matmul_peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
@@ -24,7 +24,7 @@ from advisor.simulator.terms import TermCase, find, value
 BoardState = Literal["unloaded", "waiting", "decode", "prefill"]
 """State of a board. Unloaded: rented, no process on it. Waiting: a model in memory, no work. Otherwise: working without
 a pause."""
-_USUAL_LOADS: Final[dict[BoardState, tuple[float, float]]] = {"decode": (0.75, 0.06), "prefill": (0.1, 0.6)}
+_USUAL_LOADS: Final[dict[BoardState, tuple[float, float]]] = {"decode": DECODE_LOAD, "prefill": (0.1, 0.6)}
 """Fractions of bandwidth and of peak rate if they were not counted: H100, Llama-3.1-8B, 32 to 64 sequences; and any
 prompt of 512 tokens or more. Own choice among measured points."""
 _MEASURED_RANGE: Final = (0.94, 1.06)

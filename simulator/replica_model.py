@@ -181,7 +181,7 @@ def model_replica(
     if settings.host is not None and settings.host.offloaded_bytes:
         surface = with_offloaded_weights(surface, deployment, settings.host)
     elif settings.host is not None:
-        micro = settings.micro_batch_tokens or _micro_batch(engine) or num_batched_tokens
+        micro = micro_batch_of(engine, settings) or num_batched_tokens
         surface = with_host_layers(surface, whole, deployment, settings.host, micro)
     policy = policy_of(deployment, memory, costs, inputs)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
@@ -216,9 +216,7 @@ def replica_memory(
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(
         deployment,
-        num_batched_tokens=settings.micro_batch_tokens
-        or _micro_batch(deployment.engine)
-        or num_batched_tokens,
+        num_batched_tokens=micro_batch_of(deployment.engine, settings) or num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
@@ -302,6 +300,11 @@ def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int)
         why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, the longest request has {needed:,}",
         fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
     )
+
+
+def micro_batch_of(engine: Engine, settings: EngineSettings) -> int:
+    """Return the tokens of a micro-batch of an engine that divides its iterations into such; 0 for any other."""
+    return settings.micro_batch_tokens or _micro_batch(engine)
 
 
 def _micro_batch(engine: Engine) -> int:

@@ -87,11 +87,12 @@ MOST: Final = 1e15
 
 
 def parse_bytes(text: str, option: str) -> float:
-    """Return an amount of memory [bytes], written with its unit: 80GB, 64MiB.
+    """Return an amount of memory [bytes], written with its unit: 80GB, 64MiB. An option that names bytes needs none.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
-    return _parse(text, option, _BYTES, "80GB or 64MiB", MOST_BYTES)
+    factors = {"": 1.0, **_BYTES} if option.endswith("bytes") else _BYTES
+    return _parse(text, option, factors, "80GB or 64MiB", MOST_BYTES)
 
 
 _USUAL_SECONDS: Final[Mapping[str, str]] = {

@@ -20,6 +20,7 @@ from advisor.cli.engine_words import (
     own_option,
     own_value,
     places_of_lone_words,
+    plain_integer,
 )
 from advisor.cli.pasted_speculation import PastedSpeculation
 
@@ -63,7 +64,13 @@ _OWN_ALONE: Final = "--gpu"
 _SEARCH: Final = "--use-case"
 """Option of the command that searches for a layout itself."""
 _DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
+_CACHE: Final = "--kv-precision"
 _OFF: Final = ("false", "0", "no", "off")
+_LEFT_TO_THE_ENGINE: Final = ("auto", "-1")
+"""Values of numbers that leave the choice to the engine. Source: vLLM, human_readable_int_or_auto; server arguments of
+SGLang and llama.cpp."""
+_NAMES_A_CHOICE: Final = (_CACHE, "--gpu-layers")
+"""Options of this program with values of their own for what the engine chooses: the usual cache, and all layers."""
 """Values of variables and settings that leave a flag off."""
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
@@ -120,6 +127,12 @@ def with_pasted_command(
     found = _read_options(start, known)
     said = found.said
     _check_is_planned(found.engine, given)
+    if unset := [own for own in found.unset if own in known and own not in given and own not in said]:
+        raise AdvisorError(
+            f"the command has {found.unset[unset[0]]}, whose number nothing says",
+            why="the plan is of as many accelerators as share the model",
+            fix=f"{unset[0]} N in front of the command",
+        )
     model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
     is_unset = model.rpartition("/")[2].startswith("$")
     if _name_of_model(found.names) and (is_unset or not model) and "--model" not in given:
@@ -195,7 +208,6 @@ def _with_own_in_front(start: _Start, known: Collection[str], flags: Collection[
 _KEYS: Final = "kv-cache-keys"
 _VALUES: Final = "kv-cache-values"
 _ATTENTION: Final = "flash-attn"
-_CACHE: Final = "--kv-precision"
 _USUAL_HALF: Final = "fp16"
 """Format of keys, and of values, that llama.cpp keeps unless told otherwise."""
 _SPECULATIVE: Final = "--speculative"
@@ -217,12 +229,27 @@ class _Options(NamedTuple):
     """Options among them that the engine's release does not have."""
     guessing: list[str]
     """Options of a speculative decoding whose method is not known."""
+    unset: dict[str, str]
+    """Degrees of parallelism whose variables nothing sets, with their words, by this program's options."""
+
+    def say(self, own: str, value: str) -> None:
+        """Keep the value of this program's option, the first one that is stated; rules of places add up."""
+        if own == _PLACES and "=" in value and "=" in self.said.get(own, ""):
+            self.said[own] += f",{value}"
+        else:
+            self.said.setdefault(own, value)
+
+    def leave(self, typed: str, value: str, own: str) -> None:
+        """Keep an option whose variable nothing sets; `own` is this program's option for it."""
+        self.left.append(f"{typed} {value}")
+        if own in _DEGREES:
+            self.unset[own] = f"{typed} {value}"
 
 
 def _read_options(start: _Start, known: Collection[str]) -> _Options:
     """Return what the options of a command say in this program's words."""
     program = start.program
-    found = _Options(program.engine, {}, {}, [], [], [])
+    found = _Options(program.engine, {}, {}, [], [], [], {})
     typed_names = {word.partition("=")[0] for word in start.words}
     halves: dict[str, str] = {}
     guessing = PastedSpeculation()
@@ -238,7 +265,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
             found.said.setdefault("--pp", str(len(re.findall(r"[1-9]\d*(?:\.\d+)?|0\.\d*[1-9]", value))))
         if value and value.startswith("$"):  # a variable that nothing sets
-            found.left.append(f"{typed} {value}")
+            found.leave(typed, value, _translate(name, "", known)[0])
             continue
         if name == "host-experts" and not value:
             value = "all"
@@ -248,12 +275,12 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name in (_KEYS, _VALUES) and _CACHE in known:
             continue
         own, translated = _translate(name, value or "", known)
-        is_told = own in known and own in STATED_BY_A_COMMAND
-        is_told = is_told and not (own in _DEGREES and _SEARCH in known)
-        if own == _PLACES and "=" in translated and "=" in found.said.get(own, ""):
-            found.said[own] += f",{translated}"
+        is_searched = own in _DEGREES and _SEARCH in known
+        is_told = own in known and own in STATED_BY_A_COMMAND and not is_searched
+        if is_told and own not in _NAMES_A_CHOICE and translated.lower() in _LEFT_TO_THE_ENGINE:
+            found.left.append(f"{typed} {value}")
         elif is_told and (own != "--precision" or _is_format(translated)):
-            found.said.setdefault(own, translated)
+            found.say(own, translated)
         elif name in program.config and value and not Path(value).is_file():
             found.left.append(f"{typed} {value}, which is not on this machine,")
         elif name not in (_LOADER, program.tower_option, *program.config):
@@ -342,7 +369,7 @@ def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]
         return "--max-num-seqs", value
     own = next((each for each in (f"--{name}", f"-{name}") if own_option(each, known) in known), f"--{name}")
     own = own_option(own, known)
-    translated = own_value(own, value)
+    translated = own_value(own, plain_integer(f"--{name}", value))
     if own == "--swap-space" and translated.isdigit():
         translated += "GiB"  # vLLM counts it in GiB
     return own, translated
@@ -558,7 +585,7 @@ def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:
         long = start.program.words.get(kebab(name), "")
         takes = options.get(name, options.get(name.replace("-", "_").replace("__", "--", 1)))
         takes = options.get(f"--{long}", takes) if takes is None else takes
-        if not equals and takes is not False and words and not words[0].startswith("-"):
+        if not equals and takes is not False and words and not is_option(words[0]):
             value = words.pop(0)
         yield name, value or None
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from advisor.ask.measures import parse_count
+from advisor.catalog.errors import AdvisorError
 
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "--tp": ("--tensor-parallel-size", "--tp-size", "-tp"),
@@ -107,6 +108,18 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Format by the engines' word for it, by option."""
+_LARGE_INTEGERS: Final[Mapping[str, str]] = {
+    "--max-model-len": "",
+    "--max-num-batched-tokens": "",
+    "--kv-cache-memory-bytes": "B",
+    "--kv-cache-memory": "B",
+}
+"""Unit of a plain number by vLLM's option for a large integer, which vLLM also reads with a letter behind it. Source:
+vLLM, vllm/engine/arg_utils.py, get_kwargs, and vllm/utils/argparse_utils.py, human_readable_int: max-model-len by 0.9,
+max-num-batched-tokens by 0.10, kv-cache-memory-bytes with the option; t and T by 0.16. SGLang's k, M, Ki and Mi
+(srt/utils/common.py, human_readable_int) are those of every count of this program."""
+_LETTERED: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<letter>[kmgtKMGT])")
+_POWERS: Final = "kmgt"
 
 
 _OF_NODE: Final = re.compile(
@@ -145,7 +158,7 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Why an option of another planner is not taken, and what to type in its place."""
 _MONTHS_PER_DAY: Final = 12.0 / 365.25
-_YAML: Final = re.compile(r"-(?:--)?\s")
+_NO_OPTION: Final = re.compile(r"-(?:--)?\s|-\d")
 
 
 def split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
@@ -255,14 +268,17 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     An option that the command has itself, or whose own form it lacks, stays as it is.
     """
     found: list[str] = []
+    typed = ""
     for argument in arguments:
         if not argument.startswith("-"):
             previous = found[-1] if found else ""
-            found.append(own_value(previous, argument))
+            found.append(own_value(previous, plain_integer(typed, argument)))
+            typed = ""
             continue
+        typed = argument
         name, equals, value = argument.partition("=")
         own = own_option(name, known)
-        found.append(own + equals + own_value(own, value))
+        found.append(own + equals + own_value(own, plain_integer(name, value)))
     return _per_day(split_counts(_with_release(found, known), known), known)
 
 
@@ -276,8 +292,8 @@ def places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> li
 
 
 def is_option(word: str) -> bool:
-    """Whether a word is an option, unlike a pasted list or document of YAML, which also begins with a hyphen."""
-    return word.startswith("-") and _YAML.match(word) is None
+    """Whether a word is an option, unlike a negative number and a pasted document of YAML, which also have a hyphen."""
+    return word.startswith("-") and _NO_OPTION.match(word) is None
 
 
 def own_option(name: str, known: Collection[str]) -> str:
@@ -290,6 +306,32 @@ def own_option(name: str, known: Collection[str]) -> str:
 def own_value(option: str, value: str) -> str:
     """Return the value of an own option for an engine's word."""
     return _FORMATS.get(option, {}).get(value.lower(), value)
+
+
+def plain_integer(option: str, value: str) -> str:
+    """Return a value of one of vLLM's options for large integers with its digits alone: k, m, g and t are powers of
+    1,000, and K, M, G and T powers of 1,024. Any other value stays as it is.
+
+    Raises: AdvisorError: a power of 1,024 has a fraction, which vLLM does not read.
+    """
+    unit = _LARGE_INTEGERS.get(option.replace("_", "-"))
+    if unit is None:
+        return value
+    found = _LETTERED.fullmatch(value.strip())
+    if found is None:
+        return value.strip() + unit if value.strip().isdigit() else value
+    number = found["number"]
+    letter = found["letter"]
+    power = 1 + _POWERS.index(letter.lower())
+    if letter.islower():
+        return f"{int(float(number) * 1000**power)}{unit}"
+    if "." in number:
+        raise AdvisorError(
+            f"{option} {value}: vLLM takes no fraction in front of {letter}",
+            why=f"{letter} is a power of 1,024, and {letter.lower()} one of 1,000",
+            fix=f"{option} {number}{letter.lower()}",
+        )
+    return f"{int(number) * 1024**power}{unit}"
 
 
 def sets_a_server(option: str) -> bool:

@@ -1,7 +1,8 @@
 """Start commands in Python: lists of words, texts, and calls of classes of engines. The code is parsed, never run."""
 
 import ast
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from advisor.catalog.programs import all_programs, kebab
@@ -211,10 +212,14 @@ class _Source:
                 words.append(f"--{_POSITIONAL}={value}")
         for keyword in call.keywords:
             given = self._object(keyword.value)
-            if isinstance(given, ast.Call | ast.Dict) and self.value_of(given) is _UNKNOWN:
+            is_object = isinstance(given, ast.Dict) or (isinstance(given, ast.Call) and _makes_object(given))
+            if is_object and self.value_of(given) is _UNKNOWN:
                 words += self._options_inside(given)
                 continue
             value = self.value_of(keyword.value)
+            if value is _UNKNOWN and keyword.arg:
+                words.append(f"--{kebab(keyword.arg)}=${ast.unparse(keyword.value)}")
+                continue
             words += _as_options({keyword.arg: value} if keyword.arg else value)
         return words
 
@@ -252,13 +257,8 @@ class _Source:
                 ]
                 is_known = all(isinstance(text, str | int | float) for text in texts)
                 return "".join(map(str, texts)) if is_known else _UNKNOWN
-            case ast.BinOp(left, ast.Add(), right):
-                return _add(self.value_of(left), self.value_of(right))
-            case ast.BinOp(left, ast.Mult(), right):
-                sides = (self.value_of(left), self.value_of(right))
-                return (
-                    sides[0] * sides[1] if all(isinstance(side, int | float) for side in sides) else _UNKNOWN
-                )
+            case ast.BinOp(left, sign, right):
+                return _compute(sign, self.value_of(left), self.value_of(right))
             case ast.UnaryOp(ast.USub(), operand):
                 value = self.value_of(operand)
                 return -value if isinstance(value, int | float) else _UNKNOWN
@@ -296,21 +296,48 @@ class _Source:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "split" and not arguments:
             text = self.value_of(call.func.value)
             return text.split() if isinstance(text, str) else _UNKNOWN
+        if name == "int" and len(arguments) == 1 and isinstance(arguments[0], float):
+            return int(arguments[0])
         if name in _AS_THEY_ARE and len(arguments) == 1:
             return str(arguments[0]) if name == "str" and arguments[0] is not _UNKNOWN else arguments[0]
         return _UNKNOWN
+
+
+def _makes_object(call: ast.Call) -> bool:
+    """Whether a call makes an object of a class, whose arguments are settings, and does not compute a value."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name[:1].isupper() or any(keyword.arg for keyword in call.keywords)
 
 
 def _may_be_command(text: str) -> bool:
     return " " in text.strip() and "import " not in text
 
 
-def _add(left: Any, right: Any) -> Any:
-    if isinstance(left, list) and isinstance(right, list):
-        return [*left, *right]
-    if isinstance(left, str) and isinstance(right, str):
-        return left + right
-    return _UNKNOWN
+_ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+}
+_LARGEST_POWER: Final = 64
+"""Largest exponent or shift that a size is written with; more could make a number that fills the memory."""
+
+
+def _compute(sign: ast.operator, left: Any, right: Any) -> Any:
+    """Return the sum of two lists or texts, or what a sign of arithmetic makes of two numbers; `_UNKNOWN` else."""
+    are_joined = isinstance(sign, ast.Add) and isinstance(left, list | str) and type(left) is type(right)
+    are_numbers = all(isinstance(side, int | float) for side in (left, right))
+    if type(sign) not in _ARITHMETIC or not (are_joined or are_numbers):
+        return _UNKNOWN
+    if isinstance(sign, ast.Pow | ast.LShift) and abs(right) > _LARGEST_POWER:
+        return _UNKNOWN
+    try:
+        return _ARITHMETIC[type(sign)](left, right)
+    except (ArithmeticError, TypeError, ValueError):
+        return _UNKNOWN
 
 
 def _as_options(values: Any) -> list[str]:

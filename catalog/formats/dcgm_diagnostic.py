@@ -79,7 +79,7 @@ def _of_table(text: str) -> Iterator[HealthCheck]:
             of_a_gpu = None if name else _OF_A_GPU.fullmatch(words)
             if remark is not None:
                 status = "warn" if last.status == "pass" and remark[1] != "Info" else last.status
-                said = f"{remark[2]}: {words}" if remark[2] else words
+                said = f"{remark[2]}: {words}" if remark[2] and remark[2] not in words else words
                 between = f"{'.'[last.detail.endswith('.') :]} "
             elif of_a_gpu is not None:
                 status = min(last.status, _STATUSES[of_a_gpu[1].lower()], key=_WORST_FIRST.index)

@@ -99,9 +99,30 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
             why="a gap may count from the start or from the end of the request before",
             fix="add a column arrived_at_s",
         )
+    rest = [name for name in fields if time is None and name not in (inputs, outputs, cached, *found)]
+    if possible := [name for name in rest if _may_hold_times(name, fields[name])]:
+        raise InputFileError(
+            f"{where}: column {possible[0]} may hold times, and no column says when a request came",
+            why="its title is none that is known, and without times only the lengths would be read",
+            fix="name it arrived_at_s, arrived_at_ms or arrived_at_min, or drop it",
+        )
     if time is not None and fields[time] not in (None, ""):
         found["named_at_s"] = _instant_s(fields[time], time, where)
     return found
+
+
+def _may_hold_times(name: str, cell: Any) -> bool:
+    """Whether a column of an unknown title has a unit of time in it, or an instant below it."""
+    words = plain_words(name)
+    if number_of(cell) is not None:
+        return (
+            words.split()[-1:] != [words] and words.split()[-1] in UNITS_S and not _NO_ARRIVAL.search(words)
+        )
+    try:
+        clock_s(cell)
+    except (TypeError, ValueError):
+        return False
+    return not _NO_ARRIVAL.search(words)
 
 
 def _with_cached(fields: Mapping[str, Any], inputs: str) -> Any:

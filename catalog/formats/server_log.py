@@ -185,7 +185,11 @@ def _fraction(pattern: str, text: str) -> float | None:
         value = float(found)
     except ValueError:
         return None
-    return value if 0.0 < value <= 1.0 else None
+    return round(value, _FRACTION_DIGITS) if 0.0 < value <= 1.0 else None
+
+
+_FRACTION_DIGITS: Final = 6
+"""Decimals of a fraction that count: TensorRT-LLM prints 0.8 in 32 bits, 0.800000011920929."""
 
 
 def _bytes(pattern: str, text: str, choose: Callable[[list[float]], float] = max) -> float | None:
@@ -393,7 +397,9 @@ def _tensorrt_llm(text: str) -> ServerLog:
         memory_fraction=_fraction(
             _setting("free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"), text
         )
-        or _fraction(r"fraction is set ([\d.]+)", text),
+        or _fraction(
+            r"fraction is set ([\d.]+)|free_gpu_memory_fraction and max_tokens are set \(to ([\d.]+)", text
+        ),
         weight_dtype=_word_of(text, "quant_algo"),
         kv_dtype=_word_of(text, "kv_cache_quant_algo"),
         block_tokens=_whole(r"(?:Number of )?tokens per block(?::|=)\s*(\d+)", text),
@@ -604,7 +610,12 @@ def _read_by_patterns(name: str, text: str) -> ServerLog:
 
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
     "sglang": (
-        (r"Load weight (?:begin|end)\.", r"KV Cache is allocated\.", r"server_args=ServerArgs"),
+        (
+            r"Load weight (?:begin|end)\.",
+            r"KV Cache is allocated\.",
+            r"server_args=ServerArgs",
+            r"max_total_num_tokens=\d+, ",
+        ),
         _sglang,
     ),
     "tensorrt-llm": (

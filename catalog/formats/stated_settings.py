@@ -188,11 +188,11 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
     found = StatedSettings()
     for column, stated in said.items():
         values = {text: _value(setting, text) for text, (setting, _) in stated.items()}
-        # A number that is not whole, as a measured mean, says nothing beside the setting's own.
+        # What says nothing, as a measured mean or an interface that many engines have, contradicts no setting.
         read = {
             value
             for text, value in values.items()
-            if value is not None and (value or stated[text][0].holds != "whole")
+            if value is not None and (value or stated[text][0].holds not in _SILENT)
         }
         for text, (setting, name) in stated.items():
             parts = name.split(".")[-2:] if setting.below else [name.rpartition(".")[2]]
@@ -211,6 +211,8 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
     return _as_columns(found)
 
 
+_SILENT: Final = ("whole", "engine", "model", "version")
+"""Kinds of values of which an empty one says nothing; that of a flag says that it is off."""
 _UNREAD: Final[Mapping[str, str]] = {
     "weights": "it stands for no one format: --precision says which",
     "cache": "it stands for no format that is planned: --kv-precision says which",

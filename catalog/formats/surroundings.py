@@ -30,6 +30,7 @@ _CLIENTS: Final = re.compile(
     r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$|\bconc(?:urrency)?=(\d+)\b",
     re.MULTILINE,
 )
+_SENT: Final = re.compile(r"--num[-_]prompts?[ =](\d+)\b|--num[-_]requests[ =](\d+)\b")
 _RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
 _LENGTHS: Final = tuple(
     re.compile(
@@ -48,15 +49,21 @@ _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.p
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
 _PLACE: Final = re.compile(
-    r"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(.{2,40})|\b[Oo]n\s+(.{2,40})|^GPU \d+: (.{2,40})"
-    r"|(\d{1,4}\s*[x×]\s*.{2,40})"
+    r"(?P<labelled>(?:\b(?:GPUs?|[Hh]ardware|[Dd]evice|[Mm]achine|[Aa]ccelerators?)|_GPU)(?:_TYPE|_NAME)?[*` ]*"
+    r"[=:]\s*(.{2,40})|^GPU \d+: (.{2,40})|(\d{1,4}\s*[x×]\s*.{2,40}))|\b[Oo]n\s+(.{2,40})"
 )
-"""Places in which people name the accelerators of a result: GPU: A100 80GB, on 8 H200, 2x H100."""
+"""Places in which people name the accelerators of a result: GPU: A100 80GB, Hardware: H20, on 8 H200, 2x H100."""
 _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
 )
+_RELEASE: Final = (
+    r"(?i:\b{engine}(?:-openai)?(?:[ *_]+(?:version|release))?[*_` ]*[=:@(]{{0,2}}[*_` ]*)"
+    r"v?(\d+\.\d+\.\d+(?:\.?(?:rc|post)\d+)?)"
+)
+"""Release behind the name of an engine: vLLM Version : 0.18.2, vllm==0.10.1, vllm/vllm-openai:v0.11.0."""
 _WORDS: Final = {
+    "version": "release",
     "request_rate_per_s": "requests/s",
     "tensor_parallel": "tp",
     "expert_parallel": "ep",
@@ -115,6 +122,9 @@ def complete(results: Any, text: str) -> Any:
     short = _one((found[0] for found in _SHORT_LENGTHS.findall(text)), str)
     if short and told == [None, None] and (found := _SHORT_LENGTHS.search(text)):
         told = [1024 * int(found[2]), 1024 * int(found[3])]
+    sent = _one(("".join(found) for found in _SENT.findall(of_all)), int)
+    if sent is not None and len(results) == 1:
+        results = (_with_lost(results[0], sent),)
     engine = _engine_in(text)
     if not engine and (other := unplanned_engine("\n".join(_lines_of_people(text)))):
         words = f"{other} has no plan: what it measured is held against vllm; --engine NAME says another"
@@ -123,6 +133,13 @@ def complete(results: Any, text: str) -> Any:
         _with(_with_lengths(one, *told), model, gpu, (tensor, expert), clients, rate, engine)
         for one, tensor, expert in zip(results, tensors, experts, strict=True)
     )
+
+
+def _with_lost(one: BenchmarkResult, sent: int) -> BenchmarkResult:
+    """Return a result with how many of the requests that its client was told to send failed, if it states none."""
+    if one.num_failed or one.num_requests is None or one.num_requests >= sent:
+        return one
+    return dataclasses.replace(one, num_failed=sent - one.num_requests)
 
 
 def _of_each(form: re.Pattern[str], text: str, count: int) -> list[int | None]:
@@ -263,8 +280,14 @@ def _boards(text: str) -> tuple[str | None, int | None]:
     """Return the one accelerator that a text names with its number, as a setting or as a place, and that number; else
     the name of one that the catalog does not have."""
     lines = [line for line in text.splitlines() if len(line) <= _LONGEST_LINE]
-    places = (" ".join(found) for line in lines for found in _PLACE.findall(line))
-    told = {one for place in places for one in boards_in(place)}
+    places = [found for line in lines for found in _PLACE.finditer(line)]
+    told = {
+        one
+        for found in places
+        for one in boards_in(
+            next(filter(None, found.groups()[1:])), counts_short_names=bool(found["labelled"])
+        )
+    }
     named = told or {one for line in _lines_of_people(text) for one in boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
@@ -301,11 +324,14 @@ def _file_format_in(text: str) -> str:
 
 
 def _complete_log(log: ServerLog, text: str) -> ServerLog:
-    """Return a start-up log with what it lacks of model, format, accelerator and number, as the text names them."""
+    """Return a start-up log with what it lacks of model, format, accelerator, number and release, as the text names
+    them."""
     gpu, count = _boards(text)
     model = _model_in(text)
     weights = (format_of(log.model) or _file_format_in(text)) if log.engine == "llama.cpp" else ""
-    found = {"device": gpu, "model": model, "weight_dtype": weights, "tensor_parallel": count}
+    release = _one(re.findall(_RELEASE.format(engine=re.escape(log.engine)), text), str)
+    found: dict[str, Any] = {"device": gpu, "model": model, "weight_dtype": weights, "version": release}
+    found["tensor_parallel"] = count
     added: dict[str, Any] = {name: value for name, value in found.items() if value and not getattr(log, name)}
     if not added:
         return log

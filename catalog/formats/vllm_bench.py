@@ -129,6 +129,8 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
     if tpot.is_empty and not _times(found, "itl").is_empty:
         tpot = MeasuredTimes(mean_s=_times(found, "itl").mean_s)
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
+    if completed and number_of(found.get("mean_ttft_ms")) == 0.0:
+        notes.append("a TTFT of 0 was not measured: it is left out")
     concurrency = whole_of(found.get("max_concurrency"))
     rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
     if found.get("ramp_up_strategy") and not concurrency:
@@ -149,7 +151,7 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         concurrency=concurrency if concurrency and rate in (None, float("inf")) else None,
         request_rate_per_s=rate,
         num_requests=completed,
-        num_failed=whole_of(found.get("failed")),
+        num_failed=_count_failed(found, completed),
         mean_input_tokens=inputs,
         mean_output_tokens=outputs,
         length_dist=_length_dist(found),
@@ -166,6 +168,13 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         date=_date(str(found.get("date", ""))),
         notes=tuple(notes),
     )
+
+
+def _count_failed(found: Mapping[str, Any], completed: int | None) -> int | None:
+    """Return how many requests failed, as is stated or of those that were sent; None if neither is."""
+    stated = whole_of(found.get("failed"))
+    sent = whole_of(found.get("num_prompts"))
+    return stated or (sent - completed if sent and completed is not None and sent > completed else stated)
 
 
 def _offline_result(text: str, requests: float, tokens: float, outputs: float) -> BenchmarkResult:
@@ -209,7 +218,7 @@ def _times(found: Mapping[str, Any], name: str) -> MeasuredTimes:
     mean, median, p99 = (
         multiply(found.get(f"{part}_{name}_ms"), MILLISECOND_S) for part in ("mean", "median", "p99")
     )
-    return MeasuredTimes(mean or None, median or None, p99 or None)
+    return MeasuredTimes(mean or None, median if mean else median or None, p99 or None)
 
 
 def _length_dist(found: Mapping[str, Any]) -> str:

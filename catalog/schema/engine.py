@@ -512,6 +512,9 @@ class Engine(Record):
     windowed_cache_families: tuple[str, ...] = ()
     """Model families whose layers with a sliding window have a pool of their own; those of others keep all tokens.
     Empty means any family."""
+    windowed_cache_step: int = Field(default=0, ge=0)
+    """Tokens to whose multiples the cache of a layer with a window is rounded up, where it also holds a micro-batch of
+    each sequence (llama.cpp); 0 where it does not."""
     reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
     """Fraction of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
     does (TensorRT-LLM's guaranteed-no-evict)."""

@@ -20,12 +20,21 @@ from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words
 from advisor.evidence.fit.kernels import record_of, residual, write_records
-from advisor.evidence.fit.local import CAPTURED_LEVELS, FUSED, GRAPHS, ROBUST, SOURCE, others
+from advisor.evidence.fit.local import (
+    CAPTURED_LEVELS,
+    EXPERT_TILE_ROWS,
+    FUSED,
+    NEVER_LAUNCHED,
+    ROBUST,
+    SOURCE,
+    others,
+    with_fused_attention,
+    with_one_expert_kernel,
+)
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.local_surface import build_local_surface, format_family, kernel_level, local_library
-from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.surface import SurfaceInputs
@@ -44,16 +53,6 @@ LENT_PROMPTS = {
     ("blackwell-geforce", "q4_k_m"): ("blackwell-geforce", "q8_0"),
 }
 """Architectures and families whose prompts local.py did not fit, with those that lend them a record."""
-EXPERT_TILE_ROWS = 128.0
-"""Columns of the widest tile of quantised products, which the tokens of a micro-batch choose, not those of an expert
-(ggml-cuda/mmq.cuh, mul_mat_q_case; pull request 26977)."""
-WIDE_SUM_FRACTION = 0.5
-"""Scores are summed in 32 bits, outputs in 16 (ggml-cuda/fattn-mma-f16.cuh)."""
-PROMPT_ROWS = 512.0
-"""Queries of a micro-batch, whose tiles meet keys and values in the L2 (ggml-cuda/fattn-common.cuh, stream-k)."""
-CLOCK_EXPONENT = 6.4
-"""Exponent with which small operators slow down under a power limit: such that an RTX 3090 held to 220 of 350 W takes
-as long for them as in the rig of four 3090s, on which local.py fitted the launched kernels."""
 OWN = {"xe-hpg": "arc-a770", "xe2": "arc-b580"}
 """Architectures that have no other run, with the board of theirs."""
 FAMILY = "q4_k_m"
@@ -108,7 +107,7 @@ def with_graphs(
 ) -> LocalDecodeEfficiency:
     """Return the parameters of a captured step; fused attention reads keys and values once for a group of heads."""
     repeat = 0.0 if level == FUSED else launched.cache_repeat
-    return replace(launched, **times, cache_repeat=repeat, clock_exponent=CLOCK_EXPONENT)
+    return replace(launched, **times, cache_repeat=repeat)
 
 
 def captured_s(case: ServingCase, deployment: Deployment, times: dict[str, float]) -> float:
@@ -130,16 +129,15 @@ def later_prompts(architecture: str, family: str, level: str) -> LocalPrefillEff
     attention."""
     found = LocalPrefillEfficiency.from_record(launched_prompts(architecture, family))
     if family != "bf16":
-        found = replace(found, expert_fraction=found.compute_fraction, expert_tile_rows=EXPERT_TILE_ROWS)
-    if level == GRAPHS:
-        return found
-    attention = PrefillEfficiency.from_record(efficiency(architecture, "attention_prefill", "bf16").record)
-    return replace(
-        found,
-        attention_fraction=attention.peak_fraction,
-        attention_rows=PROMPT_ROWS,
-        wide_sum_fraction=WIDE_SUM_FRACTION,
-    )
+        found = with_one_expert_kernel(found, EXPERT_TILE_ROWS)
+    if level == FUSED:
+        return with_fused_attention(found, architecture)
+    if architecture in NEVER_LAUNCHED:
+        # Its own runs are fused: before, attention was that of a relative.
+        other = LocalPrefillEfficiency.from_record(launched_prompts("ada", family))
+        names = ("attention_fraction", "attention_rows", "wide_sum_fraction")
+        found = replace(found, **{name: getattr(other, name) for name in names})
+    return found
 
 
 def fit_graphs(facts: list[tuple[ServingCase, Deployment, float]]) -> tuple[dict[str, float], FloatArray]:

@@ -10,12 +10,13 @@ out become local_intervals.toml. Prints the rate of exllamav3's sums on the host
 import multiprocessing
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml, toml_names
 from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words, published_rows
@@ -34,6 +35,7 @@ from advisor.simulator.local_surface import (
     micro_batch_tokens,
 )
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
@@ -44,6 +46,18 @@ FUSED = "llama.cpp-cuda-fused"
 CAPTURED_LEVELS = (GRAPHS, FUSED)
 """Levels of captured steps on CUDA boards, whose records llama_graphs.py writes. FUSED holds since 2025-10-26, when
 attention is fused by default (llama.cpp pull request 15434), and so are routing and gates (16130, 16715)."""
+NEVER_LAUNCHED = ("blackwell-geforce",)
+"""Architectures whose runs all have captured steps: what is fitted on them stands for both kinds."""
+EXPERT_TILE_ROWS = 128.0
+"""Columns of the widest tile of quantised products on CUDA boards, which the tokens of a micro-batch choose, not those
+of an expert (ggml-cuda/mmq.cuh, mul_mat_q_case; pull request 26977)."""
+METAL_TILE_ROWS = 32.0
+"""Rows of a tile of Metal's matmuls, with experts or without (ggml-metal.metal, kernel_mul_mm_id; pull request
+13388)."""
+WIDE_SUM_FRACTION = 0.5
+"""Scores are summed in 32 bits, outputs in 16 (ggml-cuda/fattn-mma-f16.cuh)."""
+PROMPT_ROWS = 512.0
+"""Queries of a micro-batch, whose tiles meet keys and values in the L2 (ggml-cuda/fattn-common.cuh, stream-k)."""
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
 DECODE = {
@@ -134,7 +148,9 @@ def read_points(options: Options) -> list[LocalPoint]:
             deployment.engine, deployment.accelerator, version=case.engine_version, date=case.date
         )
         if level in CAPTURED_LEVELS:
-            continue
+            if deployment.accelerator.architecture not in NEVER_LAUNCHED:
+                continue
+            level = f"llama.cpp-{back_end('', deployment.accelerator.vendor)}"
         end = level.removeprefix("llama.cpp-")
         family = format_family(case.weight_dtype)
         batch = case.concurrency or 1
@@ -150,7 +166,9 @@ def predicted_s(point: LocalPoint, values: dict[str, float]) -> float:
     """Time of one decode step, or of the whole prompt [s]."""
     library = OperatorLibrary(device_of(point.deployment.accelerator), "")
     library.assume("local_decode", point.family, LocalDecodeEfficiency(*(values[name] for name in DECODE)))
-    library.assume("local_prefill", point.family, LocalPrefillEfficiency(*(values[name] for name in PREFILL)))
+    library.assume(
+        "local_prefill", point.family, prompts_of(point.back_end, point.architecture, point.family, values)
+    )
     case = point.case
     batch = point.case.concurrency or 1
     tokens = 1 if point.is_decode else case.isl
@@ -161,6 +179,35 @@ def predicted_s(point: LocalPoint, values: dict[str, float]) -> float:
     if point.is_decode:
         return decode_iteration_s(surface, batch, context)
     return prefill_iteration_s(surface, case.isl, case.context_depth)
+
+
+def prompts_of(end: str, architecture: str, family: str, values: dict[str, float]) -> LocalPrefillEfficiency:
+    """Return the parameters of prompts from fitted ones, and what the source of a back end says of all its runs."""
+    fitted = LocalPrefillEfficiency(*(values[name] for name in PREFILL))
+    if end == "metal":
+        return with_one_expert_kernel(fitted, METAL_TILE_ROWS)
+    if architecture not in NEVER_LAUNCHED:
+        return fitted
+    if family != "bf16":
+        fitted = with_one_expert_kernel(fitted, EXPERT_TILE_ROWS)
+    return with_fused_attention(fitted, architecture)
+
+
+def with_one_expert_kernel(stored: LocalPrefillEfficiency, tile_rows: float) -> LocalPrefillEfficiency:
+    """Return the parameters of a release that multiplies all experts of a prompt in one kernel, that of dense
+    matrices."""
+    return replace(stored, expert_fraction=stored.compute_fraction, expert_tile_rows=tile_rows)
+
+
+def with_fused_attention(stored: LocalPrefillEfficiency, architecture: str) -> LocalPrefillEfficiency:
+    """Return the parameters of a release that fuses attention."""
+    attention = PrefillEfficiency.from_record(efficiency(architecture, "attention_prefill", "bf16").record)
+    return replace(
+        stored,
+        attention_fraction=attention.peak_fraction,
+        attention_rows=PROMPT_ROWS,
+        wide_sum_fraction=WIDE_SUM_FRACTION,
+    )
 
 
 def host_sum_rates(points: list[LocalPoint]) -> FloatArray:
@@ -317,6 +364,8 @@ def write(
                 left |= blind_error(points, judged, blind)
                 gpus = sorted({point.case.gpu for point in judged})
                 chosen = {name: values[name] for name in names}
+                if names is PREFILL:
+                    chosen = asdict(prompts_of(*place, family, values))
                 records[operator, place[1]].append(record_of(family, level_of(judged[0]), gpus, chosen, left))
     for (operator, architecture), found in records.items():
         kept = others(operator, architecture, {(each["dtype"], each["engine"]) for each in found})
@@ -337,7 +386,8 @@ def level_of(point: LocalPoint) -> str:
     accelerator = point.deployment.accelerator
     level = kernel_level(engine, accelerator, version=point.case.engine_version, date=point.case.date)
     if engine.id == "llama.cpp":
-        return "any" if level == f"llama.cpp-{back_end('', accelerator.vendor)}" else level
+        usual = (f"llama.cpp-{back_end('', accelerator.vendor)}", *CAPTURED_LEVELS)
+        return "any" if level in usual else level
     return "any" if level == kernel_level(engine, accelerator) else level
 
 

@@ -54,8 +54,6 @@ class LocalDecodeEfficiency(Fitted):
     """Time per layer and further accelerator if each layer is split [s]; per hand-over if layers are divided."""
     expert_layer_s: float = 0.0
     """Time added to each layer with routed experts [s]."""
-    clock_exponent: float = 0.0
-    """Power of the clock that a power limit leaves with which small operators slow down."""
     layer_kernels: float = 0.0
     """Number of kernels in a layer of the model on which `layer_s` was read; 0 if they were not counted."""
     core_flop_per_s: float = 0.0
@@ -180,6 +178,16 @@ def weight_peak_flop_per_s(device: Device, *, is_quantised: bool) -> float:
     if is_quantised and device.architecture in _INTEGER_DOTS:
         return max(peak, device.peak_flop_per_s.get("int8", 0.0))
     return peak
+
+
+def integer_peak_flop_per_s(device: Device) -> float:
+    """Rate of the matrix units on 8-bit numbers, by which llama.cpp multiplies quantised weights [flop/s]; that of 16
+    bits where the record has none.
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: llama.cpp, ggml-cuda/mmq.cuh (vec_dot_q8_0_q8_1_mma).
+    """
+    return max(half_peak_flop_per_s(device), device.peak_flop_per_s.get("int8", 0.0))
 
 
 def host_sum_s(num_bytes: FloatArray | float, num_ranks: int, bytes_per_s: float) -> FloatArray:

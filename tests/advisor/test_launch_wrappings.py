@@ -491,9 +491,10 @@ def test_the_command_of_a_line_ends_at_operators() -> None:
 def test_a_job_counts_its_accelerators_and_what_nothing_sets_is_named() -> None:
     run = "resources: {accelerators: 'H100:4'}\nrun: python -u -m vllm.entrypoints.openai.api_server x/y -tp $%s\n"
     assert understand(run % "SKYPILOT_NUM_GPUS_PER_NODE")["--tp"] == "4"
-    words, notes = with_pasted_command([run % "UNSET"], KNOWN)
-    assert "--tp" not in words
-    assert "-tp $UNSET" in " ".join(notes)
+    with pytest.raises(AdvisorError, match=r"-tp \$UNSET"):
+        understand(run % "UNSET")
+    _, notes = with_pasted_command([f"{run % 'SKYPILOT_NUM_GPUS_PER_NODE'} --max-num-seqs $UNSET"], KNOWN)
+    assert "--max-num-seqs $UNSET" in " ".join(notes)
 
 
 @pytest.mark.parametrize("between", ["\n", "; ", " && ", " ; "])

@@ -75,6 +75,10 @@ def test_what_is_no_amount_of_memory_is_refused_with_an_example(text: str, what:
     assert raised.value.exit_code == 2
 
 
+def test_an_option_that_names_bytes_needs_no_unit() -> None:
+    assert parse_bytes("21474836480", "--kv-cache-bytes") == 21_474_836_480
+
+
 @pytest.mark.parametrize("text", ["5000", "$13.7", "10k", "1,500"])
 def test_a_budget_without_a_period_could_mean_two_things(text: str) -> None:
     with pytest.raises(AdvisorError, match="dollars of what time") as raised:

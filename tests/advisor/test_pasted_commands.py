@@ -10,12 +10,14 @@ import pytest
 
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.engine_command import with_pasted_command
+from advisor.cli.engine_words import own_words
 
 Cli = Callable[[str], Any]
 KNOWN = frozenset(
     shlex.split(
         "--model --gpu --tp --pp --dp --ep --engine --precision --kv-precision --context --concurrency --seed "
-        "--max-num-seqs --max-num-batched-tokens --gpu-memory-utilization --enable-dp-attention --block-size"
+        "--max-num-seqs --max-num-batched-tokens --gpu-memory-utilization --enable-dp-attention --block-size "
+        "--kv-cache-bytes"
     )
 )
 
@@ -27,6 +29,108 @@ def understand(command: str) -> dict[str, str]:
         words[at]: " ".join(words[at + 1 : end])
         for at, end in zip(names, [*names[1:], len(words)], strict=True)
     }
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [
+        *(
+            ("32k", 32_000),
+            ("32K", 32_768),
+            ("25.6k", 25_600),
+            ("1m", 10**6),
+            ("1M", 2**20),
+            ("2g", 2 * 10**9),
+        ),
+        *(("2G", 2 * 2**30), ("1t", 10**12), ("1T", 2**40), ("4096", 4096)),
+    ],
+)
+def test_large_integers_are_read_as_vllm_reads_them(typed: str, number: int, tmp_path: Path) -> None:
+    """Source: vLLM, vllm/utils/argparse_utils.py, human_readable_int."""
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(
+        "services: {a: {image: 'vllm/vllm-openai:latest', command: "
+        f"'--model x/y --max-model-len {typed} --kv-cache-memory-bytes {typed}'}}}}"
+    )
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(f"model: x/y\nmax-model-len: {typed}\nkv_cache_memory_bytes: {typed}\n")
+    options = f"--max-model-len {typed} --kv-cache-memory={typed}"
+    for command in (f"vllm serve x/y {options}", str(compose), str(settings)):
+        said = understand(command)
+        assert said["--context"] == str(number)
+        assert said["--kv-cache-bytes"] == f"{number}B"
+    assert own_words(shlex.split(options), KNOWN) == [
+        *("--context", str(number)),
+        f"--kv-cache-bytes={number}B",
+    ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "MODEL=x/y; TP=4; LEN=16384\n",
+        "export MODEL=x/y TP=4 LEN=16384\n",
+        "MODEL=x/y && TP=4 && LEN=16384  # layout\n",
+        "export MODEL=x/y; export TP=4; LEN=16384 && ",
+        "MODEL='x/y'\nTP=4; LEN=16384;\n",
+    ],
+)
+def test_variables_of_one_line_count_as_those_of_several(head: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"{head}vllm serve $MODEL --tensor-parallel-size $TP --max-model-len $LEN\n")
+    said = understand(str(script))
+    assert (said["--model"], said["--tp"], said["--context"]) == ("x/y", "4", "16384")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N=$(nvidia-smi -L | wc -l)\nvllm serve x/y --tensor-parallel-size $N\n",
+        "import torch\nfrom vllm import LLM\nLLM('x/y', tensor_parallel_size=torch.cuda.device_count())\n",
+    ],
+)
+def test_a_number_of_accelerators_that_only_running_would_tell_is_asked_for(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / ("run.sh" if text.startswith("N") else "run.py")
+    file.write_text(text)
+    with pytest.raises(AdvisorError, match="whose number nothing says") as raised:
+        understand(str(file))
+    assert raised.value.fix.startswith("--tp N")
+    words, _ = with_pasted_command(["--tp", "4", str(file)], KNOWN)
+    assert words[words.index("--tp") + 1] == "4"
+
+
+def test_a_size_that_python_computes_is_its_value(tmp_path: Path) -> None:
+    script = tmp_path / "serve.py"
+    script.write_text(
+        "from vllm import LLM\n"
+        "llm = LLM('x/y', kv_cache_memory_bytes=20 * 1024**3, max_model_len=1 << 15, max_num_batched_tokens=int(8e3))\n"
+    )
+    said = understand(str(script))
+    assert said["--kv-cache-bytes"] == f"{20 * 1024**3}B"
+    assert (said["--context"], said["--max-num-batched-tokens"]) == ("32768", "8000")
+
+
+def test_a_power_of_two_has_no_fraction() -> None:
+    with pytest.raises(AdvisorError, match="no fraction in front of K") as raised:
+        understand("vllm serve x/y --max-model-len 1.5K")
+    assert raised.value.fix == "--max-model-len 1.5k"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve x/y --max-model-len -1",
+        "vllm serve x/y --max-model-len=auto",
+        "python -m sglang.launch_server --model x/y --chunked-prefill-size -1",
+    ],
+)
+def test_a_number_that_is_left_to_the_engine_is_named_and_not_planned(command: str) -> None:
+    words, notes = with_pasted_command(shlex.split(command), KNOWN)
+    assert not {"--context", "--max-num-batched-tokens", "-1", "auto"} & set(words)
+    assert [note for note in notes if "not part of the plan" in note]
+    assert not [note for note in notes if "has no option" in note]
 
 
 @pytest.mark.parametrize("own", ["-o a.html", "--rate 3", "--json", "--gpu=l40s", "--json --rate 2"])
@@ -50,7 +154,7 @@ def test_options_that_no_engine_has_are_the_own_ones_wherever_they_stand(engine:
             {
                 "--model": "Qwen/Qwen3-32B",
                 "--tp": "2",
-                "--context": "32k",
+                "--context": "32000",
                 "--gpu-memory-utilization": "0.95",
             },
         ),

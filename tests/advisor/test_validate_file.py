@@ -267,7 +267,8 @@ def test_a_result_with_a_draft_that_is_not_modelled_is_compared_without_it(cli: 
     row = json.loads((FORMATS / "inferencex.json").read_text())
     row = row[0] if isinstance(row, list) else row
     file = tmp_path / "agg.json"
-    file.write_text(json.dumps(row | {"model": "Qwen/Qwen3-8B", "tp": 1, "spec_decoding": "mtp"}))
+    rates = {name: 8 * row[name] for name in ("tput_per_gpu", "output_tput_per_gpu")}
+    file.write_text(json.dumps(row | rates | {"model": "Qwen/Qwen3-8B", "tp": 1, "spec_decoding": "mtp"}))
     found = cli(f"advisor validate file {file} --json").document()["loads"][0]
     assert found["figures"]
     assert any("speculative decoding (mtp) is not in the prediction" in said for said in found["assumed"])

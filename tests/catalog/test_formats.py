@@ -310,6 +310,27 @@ def test_a_check_of_a_diagnostic_has_the_worst_status_of_its_gpus_and_its_cut_li
     assert found.checks[0].detail == f"{', '.join(rows)}. {'Fail ' * 9}ed bidirectional bandwidth"
 
 
+def test_each_test_of_a_diagnostic_counts_and_a_warning_says_of_which_gpu_it_is() -> None:
+    """Tables of DCGM 3 and 4: one test is called as the table is, and DCGM 4 has a row for each GPU."""
+    cells = (
+        *(("PCIe", "Fail - GPU: 3"), ("Warning: GPU 3", "GPU 3's link width is"), ("", "8x")),
+        *(("Diagnostic", "Fail - GPUs: 0, 1"), ("Warning: GPU 0", "Thermal violations totaling 18.3 s")),
+        *(("Memory Bandwidth", "Skip - All"), ("memory", "Pass"), ("", "GPU0: Pass"), ("", "GPU1: Fail")),
+    )
+    found = read("".join(f"| {a:<25} | {b:<46} |\n" for a, b in (("Diagnostic", "Result"), *cells)), "dcgm")[
+        1
+    ]
+    assert [(check.name, check.status) for check in found.checks] == [
+        ("PCIe", "fail"),
+        ("Diagnostic", "fail"),
+        ("Memory Bandwidth", "skip"),
+        ("memory", "fail"),
+    ]
+    assert found.checks[0].detail == "Fail - GPU: 3. GPU 3's link width is 8x"
+    assert found.checks[1].detail == "Fail - GPUs: 0, 1. GPU 0: Thermal violations totaling 18.3 s"
+    assert found.checks[3].detail == "GPU0: Pass, GPU1: Fail"
+
+
 def test_llama_bench_table_and_json_are_read_alike() -> None:
     table_rows = read_llama_bench(TEXTS["llama_bench.txt"])
     assert [(row.num_prompt_tokens, row.num_output_tokens, row.depth_tokens) for row in table_rows] == [

@@ -138,6 +138,35 @@ def test_a_bad_row_is_refused_with_its_number(tmp_path: Path, text: str, what: s
     assert what in raised.value.what
 
 
+@pytest.mark.parametrize("cell", ["Enquire for pricing", "Contact sales", "0.00", "Sold out"])
+def test_a_row_whose_price_is_asked_for_is_left_out_and_named(tmp_path: Path, cell: str) -> None:
+    file = file_of(tmp_path, f"GPU,GPUs,price per hour\nH100 SXM,8,{cell}\nL40S,1,0.99\n")
+    found = prices.read_prices(file, DAY, ["acme"])
+    assert [price.accelerator for price in found] == ["l40s"]
+    assert f"H100 SXM ({cell})" in " ".join(prices.catalogue_notes(file, DAY, ["acme"]))
+
+
+def test_an_accelerator_without_its_machine_is_no_offer(tmp_path: Path) -> None:
+    """Google Cloud prices a T4 that is attached to a machine, and the machine apart."""
+    header = SKYPILOT.splitlines()[0]
+    columns = header.split(",")
+    cells = {"AcceleratorName": "T4", "AcceleratorCount": "1.0", "Region": "us-central1", "Price": "0.35"}
+    rows = [cells, cells | {"InstanceType": "g2", "AcceleratorName": "L4", "Price": "0.99"}]
+    lines = [",".join(row.get(name, "") for name in columns) for row in rows]
+    file = file_of(tmp_path, "\n".join((header, *lines, "")))
+    assert [price.accelerator for price in prices.read_prices(file, DAY, ["gcp"])] == ["l4"]
+    assert "without the machine they are attached to are left out: T4" in " ".join(
+        prices.catalogue_notes(file, DAY, ["gcp"])
+    )
+
+
+def test_lines_of_prices_are_read_though_each_looks_like_a_name_and_its_value(tmp_path: Path) -> None:
+    text = "B200: from $3.79 per GPU-hour (min 8 GPUs)\nA100: $1.19/hr\nMI300X $2.99/hr\n"
+    found = prices.read_prices(file_of(tmp_path, text), DAY, ["acme"])
+    assert {price.accelerator: price.usd_per_hour for price in found}["a100-sxm-80gb"] == 1.19
+    assert len(found) == 3
+
+
 OWN: Final = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
 
 

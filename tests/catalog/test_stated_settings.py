@@ -106,6 +106,11 @@ def test_a_setting_with_several_values_is_not_used_and_each_is_named() -> None:
     assert len(found.notes) == 2
 
 
+def test_an_interface_that_many_engines_have_contradicts_no_engine() -> None:
+    found = settings_among([("input_config.backend", "vllm"), ("input_config.endpoint_type", "chat")])
+    assert (found.columns, found.notes) == ({"engine": "vllm"}, ())
+
+
 def test_each_object_of_a_file_has_its_own_settings() -> None:
     one = json.loads((FOLDER / "vllm_bench.json").read_text(encoding="utf-8"))
     text = "\n".join(json.dumps({**one, "tp": tensor}) for tensor in (1, 2))

@@ -186,6 +186,64 @@ def test_a_start_up_log_is_of_the_machine_that_the_text_around_it_names(
 
 
 @pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("vLLM version: 0.19.0", "0.19.0"),
+        ("vLLM Version                 : 0.18.2", "0.18.2"),
+        ("**vLLM version**: v0.10.0", "0.10.0"),
+        ("[pip3] vllm==0.9.2", "0.9.2"),
+        ("docker run vllm/vllm-openai:v0.11.0 --model x/y", "0.11.0"),
+        ("- vllm (0.10.2)", "0.10.2"),
+        ("sglang: 0.4.9.post2", ""),
+        ("vllm 0.9.1 works, vllm 0.10.0 does not", ""),
+    ],
+)
+def test_the_lines_around_a_log_say_its_release_and_its_machine(line: str, release: str) -> None:
+    """A release of another program counts no more than one of two."""
+    _, log = registry.read(f"{line}\nHardware: H20\nINFO: GPU KV cache size: 168,928 tokens\n", "text")
+    assert isinstance(log, ServerLog)
+    assert (log.version, log.device) == (release, "h20")
+
+
+def test_the_fraction_that_a_warning_states_is_read() -> None:
+    """TensorRT-LLM prints it in 32 bits when a limit of tokens is set too (issue 6294)."""
+    log = read_server_log(
+        "[TRT-LLM] [W] Both free_gpu_memory_fraction and max_tokens are set (to 0.800000011920929 and 860308, "
+        "respectively). The smaller value will be used.\n"
+        "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 52.51 GiB for max tokens in paged KV cache (860320).\n"
+    )
+    assert (log.memory_fraction, log.kv_tokens) == (0.8, 860_320)
+
+
+def test_a_time_of_zero_is_said_to_be_left_out() -> None:
+    found = only(SUMMARY.replace("6173.79", "0.00"))
+    assert found.ttft.is_empty
+    assert "a TTFT of 0 was not measured: it is left out" in found.notes
+
+
+def test_one_line_of_sglang_is_a_log() -> None:
+    _, log = registry.read(
+        "[2026-06-28 15:16:45] max_total_num_tokens=2086558, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        "max_running_requests=4096, context_len=256000, available_gpu_mem=17.22 GB\n",
+        "text",
+    )
+    assert isinstance(log, ServerLog)
+    assert (log.engine, log.kv_tokens, log.max_model_len) == ("sglang", 2_086_558, 256_000)
+
+
+@pytest.mark.parametrize(
+    ("around", "failed"),
+    [
+        ("--num-prompts 1000", None),
+        ("--num-prompts 3000", 2000),
+        ("vllm bench serve --num-prompts=1500", 500),
+    ],
+)
+def test_requests_that_were_sent_and_did_not_succeed_have_failed(around: str, failed: int | None) -> None:
+    assert only(f"{around}\n{SUMMARY}").num_failed == failed
+
+
+@pytest.mark.parametrize(
     "prefix",
     [
         "авг 18 14:15:02 llm python3[28059]: ",

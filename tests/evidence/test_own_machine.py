@@ -1,11 +1,14 @@
 """Rows whose machine is somebody's own: lanes that cards share, clients in step."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
-from advisor.evidence.own_server import contradictory_figures
+from advisor.evidence.own_server import compare_server, contradictory_figures, row_of
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.client import closed_loop_lengths
 from advisor.evidence.serving.deployment import deployment_of, in_own_machine
@@ -103,3 +106,50 @@ def test_figures_that_cannot_all_be_right_are_told(
         requests_per_s=requests,
     )
     assert len(contradictory_figures(result, 4.0)) == num_found
+
+
+AGREEING = BenchmarkResult(
+    tool="x",
+    num_requests=200,
+    mean_input_tokens=1024.0,
+    mean_output_tokens=256.0,
+    ttft=MeasuredTimes(0.12, 0.10),
+    tpot=MeasuredTimes(0.0129, 0.0128),
+    output_tokens_per_s=1193.5,
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"num_failed": 10}, ""),
+        ({"num_failed": 100}, "100 of 300 requests failed"),
+        ({"ttft": MeasuredTimes(14.8, 0.0)}, "a median TTFT of 0"),
+        ({"mean_output_tokens": 0.0}, "no token was generated"),
+        # Times in seconds under names of milliseconds, and a decimal point too few.
+        ({"ttft": MeasuredTimes(0.00012), "tpot": MeasuredTimes(1.29e-5)}, "open at once"),
+        ({"output_tokens_per_s": 11935.0}, "open at once"),
+        # Medians may differ from means; a load of few requests is never full.
+        ({"tpot": MeasuredTimes(None, 0.0128), "output_tokens_per_s": 1900.0}, ""),
+        ({"num_requests": 16, "output_tokens_per_s": 200.0}, ""),
+    ],
+)
+def test_figures_that_contradict_the_load_are_told(changed: dict[str, Any], said: str) -> None:
+    """Little's law: 16 clients have 16 requests open, and a request that succeeded has a token."""
+    found = "; ".join(contradictory_figures(replace(AGREEING, **changed), 16.0))
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_contradictory_figures_are_named_and_not_judged() -> None:
+    given = replace(AGREEING, model="llama-3.1-8b", gpu="h100-sxm", concurrency=16, num_failed=100)
+    row, assumed = row_of(given, {})
+    compared = compare_server(row, assumed)
+    assert "100 of 300 requests failed" in compared.prediction.reason
+    assert (compared.figures, compared.causes) == ((), ())
+    slow_clock = replace(given, num_failed=None, concurrency=None, request_rate_per_s=2.0, requests_per_s=2.0)
+    fast = replace(slow_clock, output_tokens_per_s=512.0, tpot=MeasuredTimes(1e-5), ttft=MeasuredTimes())
+    compared = compare_server(*row_of(fast, {}), with_causes=False)
+    assert "another unit" in compared.prediction.reason
+    assert compared.figures == ()

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.device import device_of, power_limit, with_power_cap
+from advisor.simulator.device import decode_draw_fraction, device_of, power_limit, with_power_cap
 from advisor.simulator.local_surface import (
     back_end,
     format_family,
@@ -21,6 +21,7 @@ from advisor.simulator.operators.local import (
     attend_pair_s,
     half_peak_flop_per_s,
     host_sum_s,
+    integer_peak_flop_per_s,
     piped_s,
     read_cache_s,
     stream_weights_s,
@@ -160,8 +161,12 @@ def test_graphs_are_never_slower_than_single_launches(gpu: str, model: str) -> N
     assert rate("2024-05-01") <= rate("2026-05-01") <= 2.0 * rate("2024-05-01")
 
 
-def prompt_s(model: str, gpu: str, tokens: int, date: str = "", weights: str = "q4_k_m") -> float:
-    settings = EngineSettings(date=date, max_num_seqs=1, max_num_batched_tokens=tokens)
+def prompt_s(
+    model: str, gpu: str, tokens: int, date: str = "", weights: str = "q4_k_m", micro_batch: int | None = None
+) -> float:
+    settings = EngineSettings(
+        date=date, max_num_seqs=1, max_num_batched_tokens=tokens, micro_batch_tokens=micro_batch
+    )
     deployment = named_deployment(model, gpu, "llama.cpp", weight_dtype=weights)
     found = model_replica(deployment, mean_input_tokens=tokens, mean_output_tokens=64, settings=settings)
     return prefill_iteration_s(found.surface, tokens)
@@ -205,12 +210,14 @@ def test_tiles_of_experts_are_never_less_work_than_their_rows_and_grow_with_toke
     tokens = np.arange(0.0, 4097.0)
     for model in ("qwen3-30b-a3b", "gpt-oss-20b", "qwen3.6-35b-a3b"):
         weights = local_weights(models.by_id(model), "q4_k_m")
-        rows = weights.expert_flop(tokens)
-        tiles = weights.expert_flop(tokens, 128.0)
-        assert (tiles >= rows).all()
-        assert (np.diff(tiles) >= 0.0).all()
-        assert tiles[0] == rows[0] == 0.0
-    assert tiles[512] / rows[512] == pytest.approx(8.0, rel=0.01)  # 16 rows of 128, 8 of 256 experts a token
+        rows, no_empty = weights.expert_flop(tokens)
+        same_rows, empty = weights.expert_flop(tokens, 128.0)
+        assert (rows == same_rows).all()
+        assert (empty >= no_empty).all()
+        assert (np.diff(rows + empty) >= 0.0).all()
+        assert rows[0] == empty[0] == no_empty[0] == 0.0
+    tiles = (rows[512] + empty[512]) / rows[512]
+    assert tiles == pytest.approx(8.0, rel=0.01)  # 16 rows of 128, 8 of 256 experts a token
 
 
 def test_sums_in_32_bits_halve_the_rate_of_geforce_boards_alone() -> None:
@@ -225,8 +232,7 @@ def test_sums_in_32_bits_halve_the_rate_of_geforce_boards_alone() -> None:
 @pytest.mark.parametrize(
     ("gpu", "model", "weights", "tokens", "date", "measured"),
     [
-        # ggml-org/llama.cpp pull requests 20586, 15525 and 27341: none was seen when the tiles were chosen
-        ("rtx-3090", "gpt-oss-20b", "mxfp4", 512, "2026-03-15", 4739.2),
+        # ggml-org/llama.cpp pull requests 15525 and 27341: none was seen when the tiles were chosen
         ("rtx-3090", "deepseek-v2-lite", "q4_0", 512, "2025-08-23", 4261.0),
         ("rtx-5090", "llama-3.1-8b", "q4_k_m", 8192, "2026-08-18", 10307.7),
         ("rtx-5090", "gemma-4-12b", "q4_k_m", 8192, "2026-08-18", 6661.7),
@@ -236,6 +242,48 @@ def test_published_prompts(
     gpu: str, model: str, weights: str, tokens: int, date: str, measured: float
 ) -> None:
     assert tokens / prompt_s(model, gpu, tokens, date, weights) == pytest.approx(measured, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "weights", "micro_batch", "tokens", "date", "measured"),
+    [
+        # ggml-org/llama.cpp, benches/dgx-spark.md and pull request 17906
+        ("gb10", "gpt-oss-120b", "mxfp4", 2048, 2048, "2025-11-02", 1937.5),
+        ("gb10", "gpt-oss-120b", "mxfp4", 512, 2048, "2025-12-18", 1397.1),
+        ("gb10", "gpt-oss-20b", "mxfp4", 2048, 2048, "2025-11-02", 3782.8),
+        ("gb10", "qwen3-coder-30b-a3b", "q8_0", 2048, 2048, "2025-11-02", 3175.6),
+        ("gb10", "qwen2.5-7b", "q8_0", 512, 512, "2025-11-02", 2379.8),
+        # pull request 20586
+        ("rtx-3090", "gpt-oss-20b", "mxfp4", 512, 512, "2026-03-15", 4739.2),
+        # pull request 22298: micro-batches of 128 and 2,048 tokens differ by three times
+        ("rtx-4090", "qwen3.6-35b-a3b", "q4_0", 128, 2048, "2026-05-01", 3694.6),
+        ("rtx-4090", "qwen3.6-35b-a3b", "q4_0", 2048, 2048, "2026-05-01", 10026.0),
+        ("rtx-3090", "gemma-4-26b-a4b", "q4_k_m", 128, 2048, "2026-05-01", 1785.2),
+        ("rtx-3090", "gemma-4-26b-a4b", "q4_k_m", 2048, 2048, "2026-05-01", 5212.4),
+        # lhl/strix-halo-testing issue 33
+        ("strix-halo-8060s", "gpt-oss-120b", "mxfp4", 2048, 2048, "2025-10-18", 998.2),
+        # pull request 13388 and issue 21494
+        ("m2-ultra", "qwen3-30b-a3b", "q4_0", 512, 512, "2025-05-08", 1359.5),
+        ("m2-ultra", "mixtral-8x7b", "q4_0", 512, 512, "2025-05-08", 651.4),
+        ("m3-ultra", "qwen3-30b-a3b", "q8_0", 512, 512, "2026-04-01", 1807.0),
+    ],
+)
+def test_published_prompts_by_micro_batch(
+    gpu: str, model: str, weights: str, micro_batch: int, tokens: int, date: str, measured: float
+) -> None:
+    rate = tokens / prompt_s(model, gpu, tokens, date, weights, micro_batch)
+    assert measured / 1.5 < rate < 1.5 * measured
+
+
+@pytest.mark.parametrize("gpu", ["gb10", "rtx-4090", "a100-sxm-80gb", "m2-ultra", "strix-halo-8060s"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "qwen3-30b-a3b"])
+def test_a_wider_micro_batch_never_slows_a_prompt_and_none_beats_the_units(gpu: str, model: str) -> None:
+    times = [prompt_s(model, gpu, 4096, micro_batch=size) for size in (64, 128, 256, 512, 1024, 2048)]
+    assert times == sorted(times, reverse=True)
+    weights = local_weights(models.by_id(model), "q4_k_m")
+    active = weights.read(np.array([1.0]))[1][0]
+    device = device_of(accelerators.by_id(gpu))
+    assert times[-1] > 0.8 * 2.0 * 4096 * active / integer_peak_flop_per_s(device)
 
 
 def test_fewer_bits_and_a_newer_era_decode_exl3_faster() -> None:
@@ -286,13 +334,50 @@ def test_workstation_boards_have_no_second_rate_for_16_bit_sums() -> None:
     assert half_peak_flop_per_s(apple) == apple.peak_flop_per_s["bf16"]
 
 
-def test_a_power_limit_slows_computing_and_reading_by_its_cube_root() -> None:
+def test_a_power_limit_slows_computing_by_its_cube_root_and_reading_by_what_decoding_draws() -> None:
     card = accelerators.by_id("rtx-3090")
     capped = with_power_cap(card, card.tdp_w / 2.0 if card.tdp_w else None)
     assert capped.peak_flop_per_s["bf16"] == pytest.approx(card.peak_flop_per_s["bf16"] / 2 ** (1 / 3))
-    assert capped.bandwidth_bytes_per_s == pytest.approx((card.bandwidth_bytes_per_s or 0.0) / 2 ** (1 / 3))
+    read = (capped.bandwidth_bytes_per_s or 0.0) / (card.bandwidth_bytes_per_s or 0.0)
+    assert read == pytest.approx((0.5 / decode_draw_fraction(card)) ** (1 / 3))
     assert with_power_cap(card, 10_000.0).peak_flop_per_s == card.peak_flop_per_s
     assert with_power_cap(card, None) is card
+
+
+@pytest.mark.parametrize(
+    "gpu", ["rtx-3090", "rtx-4090", "rtx-5090", "a100-sxm-80gb", "h100-sxm", "gb10", "mi300x"]
+)
+def test_a_lower_power_limit_is_never_faster_and_reading_never_loses_more_than_computing(gpu: str) -> None:
+    card = accelerators.by_id(gpu)
+    rated = card.tdp_w or 0.0
+    held = [with_power_cap(card, share * rated) for share in (0.4, 0.6, 0.8, 0.85, 0.9, 1.0)]
+    reading = [each.bandwidth_bytes_per_s or 0.0 for each in held]
+    computing = [each.peak_flop_per_s["bf16"] for each in held]
+    assert reading == sorted(reading)
+    assert computing == sorted(computing)
+    for read, compute in zip(reading, computing, strict=True):
+        assert read / reading[-1] >= compute / computing[-1]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "limit_w", "kept"),
+    [
+        # jeanfbrito.github.io, rtx-3090-power-limit-sweet-spot; a guide by Thorsten Meyer; inventivehq.com,
+        # gpu-power-limit-tokens-per-watt: decoding under llama.cpp, over that without a limit
+        ("rtx-3090", 280.0, 0.99),
+        ("rtx-4090", 300.0, 0.934),
+        ("rtx-4090", 260.0, 0.915),
+        ("rtx-5060-ti-16gb", 150.0, 0.99),
+    ],
+)
+def test_published_decoding_under_a_power_limit(gpu: str, limit_w: float, kept: float) -> None:
+    full = named_deployment("llama-3.1-8b", gpu, "llama.cpp", weight_dtype="q4_k_m")
+    held = replace(full, accelerator=with_power_cap(full.accelerator, limit_w))
+    rates = [
+        decode_rate(model_replica(each, mean_input_tokens=512, mean_output_tokens=128).surface)
+        for each in (full, held)
+    ]
+    assert rates[1] / rates[0] == pytest.approx(kept, abs=0.025)
 
 
 def test_a_capped_board_keeps_less_without_a_pause_too() -> None:

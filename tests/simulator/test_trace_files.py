@@ -437,6 +437,46 @@ def test_a_column_of_numbers_or_instants_is_read_or_named(
     file = tmp_path / "trace.csv"
     cells = ",".join("12" for _ in columns.split(","))
     file.write_text(f"{title},{columns}\n{value},{cells}\n{value},{cells}\n")
-    trace = read_trace(file)
+    refusal = ""
+    try:
+        trace = read_trace(file)
+    except InputFileError as error:
+        refusal = f"{error.what} {error.fix}"
+    if refusal:
+        assert title in refusal
+        assert "arrived_at_s" in refusal
+        return
     assert any("not read" in note and title in note for note in trace.notes)
     assert trace.has_times or any("arrived_at_s" in note for note in trace.notes)
+
+
+def test_points_stand_between_thousands_where_a_comma_stands_before_decimals(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("arrived_at_min;input_tokens;output_tokens\n0,0;1.200;150\n0,5;800;90\n2,25;2.050;300\n")
+    found = read_trace(file)
+    assert (list(found.times_s), list(found.pairs)) == (
+        [0.0, 30.0, 135.0],
+        [(1200, 150), (800, 90), (2050, 300)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "cells", "said"),
+    [
+        ("wann (min)", ("0.5", "1.0"), "may hold times"),
+        ("wann", ("2025-03-01 08:00:00", "2025-03-01 08:00:03"), "may hold times"),
+        ("uhrzeit", ("3.5", "4.0"), "whose unit is not known"),
+        ("latency_ms", ("3.5", "4.0"), "not read: latency_ms"),
+    ],
+)
+def test_a_column_of_an_unknown_title_is_refused_or_named(
+    tmp_path: Path, title: str, cells: tuple[str, str], said: str
+) -> None:
+    file = tmp_path / "trace.csv"
+    rows = "".join(f"{cell},100,20\n" for cell in cells)
+    file.write_text(f"{title},prompt_tokens,completion_tokens\n{rows}")
+    if said.startswith("not read"):
+        assert any(said in note for note in read_trace(file).notes)
+        return
+    with pytest.raises(InputFileError, match=said):
+        read_trace(file)

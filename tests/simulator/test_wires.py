@@ -65,3 +65,17 @@ def test_a_rate_is_a_nodes_or_an_accelerators_and_both_can_be_said(kind: str) ->
     for text in (f"100{kind} per GPU", f"100{kind}/accelerator", f"8x100{kind}"):
         assert gbit(text) == (100.0, False)
     assert gbit(f"100{kind}") == (12.5 if kind in ("GbE", "Gb Ethernet") else 100.0, True)
+
+
+@pytest.mark.parametrize(("gpu", "reached"), [("h100-sxm", 52.3e9), ("a100-sxm-80gb", 26.2e9)])
+@pytest.mark.parametrize("ranks", [2, 4, 16])
+def test_a_rank_sends_no_more_than_its_own_link_carries(gpu: str, ranks: int, reached: float) -> None:
+    """One GPU in each of two nodes reached 41 GB/s over four ports of 400 Gb/s (NVIDIA/nccl-tests issue 232)."""
+    card = accelerators.by_id(gpu)
+    rates = [
+        describe(card, f"InfiniBand {ports}x400Gb", ranks, 2)[0].inter_bytes_per_s for ports in (1, 4, 64)
+    ]
+    assert rates == sorted(rates)
+    assert rates[-1] == pytest.approx(reached, rel=0.01)
+    said = describe(card, "InfiniBand 64x400Gb", ranks, 2)[1]
+    assert any("what its PCIe" in words for words in said)

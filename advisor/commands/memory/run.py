@@ -7,6 +7,7 @@ from advisor.ask.deployment import engine_settings, layout_of, stated_deployment
 from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import LayoutOptions, SharedOptions
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.engines import support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Engine
@@ -19,12 +20,14 @@ from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory_account import account_memory, model_account
-from advisor.simulator.replica_model import EngineSettings, cache_block_tokens, fraction_that_holds
+from advisor.simulator.replica_model import EngineSettings, fraction_that_holds
 
 _CONTEXT_TOKENS: Final = 8192
 """Tokens of a sequence if none are typed and the model reads as many; own choice."""
 _MOST_DEGREE: Final = 16
 """Highest degree of tensor parallelism that is tried for a model that does not fit."""
+_WAYS: Final = ("--gpu-memory-utilization", "--kv-precision", "--tp", "--precision")
+"""Options with another value of which sequences may fit that do not."""
 _FEWER_BITS: Final = ("fp8", "q8_0", "int4", "q4_k_m", "q3_k_m", "q2_k")
 """Formats that are tried for a model that does not fit, of which an engine reads some."""
 
@@ -55,11 +58,16 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
             "engine_version",
         )
     )
-    settled = BlockPool.of(account, settings.kv_block_tokens or cache_block_tokens(deployment), tokens)
+    settled = BlockPool.of(account, deployment, settings.kv_block_tokens, tokens)
     links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
-    degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
-    format_ = "" if account.fits else _fitting_format(asked, layout, deployment.engine, tokens)
-    fraction = None if account.fits else _fitting_fraction(deployment, tokens, asked.concurrency, settings)
+    fitting: dict[str, float | int | str | None] = dict.fromkeys(_WAYS)
+    if not account.fits:
+        fitting = {
+            "--gpu-memory-utilization": _fitting_fraction(deployment, tokens, asked.concurrency, settings),
+            "--kv-precision": _fitting_cache(asked, layout, deployment, tokens),
+            "--tp": _fitting_degree(deployment, tokens, asked.concurrency, settings),
+            "--precision": _fitting_format(asked, layout, deployment.engine, tokens),
+        }
     return memory_answer(
         deployment,
         tokens,
@@ -67,7 +75,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         model_account(deployment, tokens),
         settled,
         links,
-        (fraction, degree, format_),
+        fitting,
         inputs,
         (*taken, *notes, *host_notes(asked.flags, deployment, reads=False)),
     )
@@ -101,24 +109,40 @@ def _fitting_degree(
     return None
 
 
+def _fitting_cache(asked: MemoryInput, layout: LayoutOptions, deployment: Deployment, tokens: int) -> str:
+    """Return the widest format of the cache, smaller than the one that is planned, in which all sequences fit; empty if
+    the engine has none."""
+    widths = {name: cached_value_bytes(name) for name in deployment.engine.kv_dtypes}
+    smaller = [name for name, width in widths.items() if width < cached_value_bytes(deployment.kv_dtype)]
+    for name in sorted(smaller, key=lambda name: -widths[name]):
+        if _fitting_deployment(asked, replace(layout, kv_precision=name), tokens) is not None:
+            return name
+    return ""
+
+
 def _fitting_format(asked: MemoryInput, layout: LayoutOptions, engine: Engine, tokens: int) -> str:
     """Return the format of weights in which all sequences fit, as it is typed; empty if none is: of those that the
     same engine computes with kernels of its own the one with most bits, else of all."""
     other = ""
     for format_ in _FEWER_BITS:
-        try:
-            typed = replace(layout, precision=format_)
-            smaller, _ = stated_deployment(asked.model, asked.gpu, typed, asked.flags)
-            settings = engine_settings(asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens)
-            if not account_memory(smaller, tokens, asked.concurrency, settings).fits:
-                continue
-        except AdvisorError:
+        smaller = _fitting_deployment(asked, replace(layout, precision=format_), tokens)
+        if smaller is None:
             continue
         served = support(engine.id, smaller.accelerator.architecture, format_)
         if smaller.engine.id == engine.id and served.verdict == "native":
             return format_
         other = other or format_
     return other
+
+
+def _fitting_deployment(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> Deployment | None:
+    """Return the deployment in other formats; None if there is none or its sequences do not fit."""
+    try:
+        found, _ = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
+        settings = engine_settings(asked.flags, found, asked.max_num_seqs, asked.max_num_batched_tokens)
+        return found if account_memory(found, tokens, asked.concurrency, settings).fits else None
+    except AdvisorError:
+        return None
 
 
 def _tokens_of_a_sequence(typed: str | None, deployment: Deployment) -> int:

@@ -11,9 +11,10 @@ from advisor.commands.memory.links import CacheLink
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import BINARY_SIZE, TIME, digits, percent, show
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.model import layers_of
+from advisor.simulator.graph.model import kv_bytes_per_token, layers_of
 from advisor.simulator.memory import expert_padding_bytes
 from advisor.simulator.memory_account import MemoryAccount, ModelAccount
+from advisor.simulator.replica_model import cache_block_tokens
 
 _MUCH: Final = 0.02
 """Empty part of a cache from which it is told."""
@@ -29,8 +30,14 @@ class BlockPool:
     used_tokens: int
 
     @classmethod
-    def of(cls, account: MemoryAccount, block_tokens: int, tokens: int) -> Self:
-        """Return the pool of an account."""
+    def of(
+        cls, account: MemoryAccount, deployment: Deployment, block_tokens: int | None, tokens: int
+    ) -> Self | None:
+        """Return the pool of an account; None where layers keep a window or a state, which no block of tokens holds."""
+        kept = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+        if kept.windowed or kept.state_bytes_per_sequence:
+            return None
+        block_tokens = block_tokens or cache_block_tokens(deployment)
         return cls(block_tokens, account.capacity_tokens // block_tokens, -(-tokens // block_tokens), tokens)
 
     @property
@@ -44,23 +51,18 @@ def memory_answer(
     tokens: int,
     account: MemoryAccount,
     model: ModelAccount,
-    pool: BlockPool,
+    pool: BlockPool | None,
     links: Sequence[CacheLink],
-    fitting: tuple[float | None, int | None, str],
+    fitting: Mapping[str, float | int | str | None],
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Answer:
     """Return the parts of the memory, the verdict and the number of sequences that fit.
 
-    `fitting` are a fraction of the memory, a degree of tensor parallelism and a format with which all fit, if any.
+    `fitting` are the options with the values with which all fit, None or empty where no value is.
     """
-    fraction, degree, format_ = fitting
     exchanged = _exchanged_bytes(deployment)
-    ways = [
-        f"--{name} {value}"
-        for name, value in (("gpu-memory-utilization", fraction), ("tp", degree), ("precision", format_))
-        if value
-    ]
+    ways = [f"{option} {value}" for option, value in fitting.items() if value]
     return Answer(
         result={
             "fits": account.fits,
@@ -73,6 +75,7 @@ def memory_answer(
                 "vision_bytes": account.vision_bytes,
                 "kv_cache_bytes": account.cache_bytes,
                 "kv_padding_bytes": account.padding_bytes,
+                "kv_reading_bytes": account.reading_bytes,
                 "state_bytes": account.state_bytes,
                 "activation_bytes": account.activation_bytes,
                 "runtime_bytes": account.runtime_bytes,
@@ -86,23 +89,24 @@ def memory_answer(
                 "num_parameters": model.num_parameters,
                 "num_active_parameters": model.num_active_parameters,
             },
-            "block_pool": asdict(pool) | {"unused_fraction": pool.unused_fraction},
+            "block_pool": asdict(pool) | {"unused_fraction": pool.unused_fraction} if pool else None,
             "cache_links": [
                 {"link": link.name, "bytes_per_s": link.bytes_per_s, "transfer_s": transfer_s(link, model)}
                 for link in links
             ],
             "expert_exchange_bytes_per_token_and_layer": exchanged,
             "problem": account.problem or None,
-            "memory_fraction_that_fits": fraction,
-            "tensor_parallel_that_fits": degree,
-            "precision_that_fits": format_ or None,
+            "memory_fraction_that_fits": fitting["--gpu-memory-utilization"],
+            "kv_precision_that_fits": fitting["--kv-precision"] or None,
+            "tensor_parallel_that_fits": fitting["--tp"],
+            "precision_that_fits": fitting["--precision"] or None,
         },
         inputs=inputs,
         blocks=(
             Paragraph(_headline(deployment, tokens, account), emphasis=True),
-            _parts(account, expert_padding_bytes(deployment)),
+            _parts(account, deployment),
             Paragraph(_whole(deployment, tokens, model)),
-            *([Paragraph(_pool_words(pool))] if pool.num_blocks else []),
+            *([Paragraph(_pool_words(pool))] if pool and pool.num_blocks else []),
             *([_link_table(links, tokens, model)] if links else []),
             *([Paragraph(_exchange_words(exchanged))] if exchanged else []),
             *([Paragraph(f"With {' or '.join(ways)} they fit.")] if ways else []),
@@ -169,22 +173,27 @@ def _count(number: int) -> str:
     return f"{number:,} sequence{'s' if number > 1 else ''}"
 
 
-def _cache_words(account: MemoryAccount) -> str:
-    """Return what the cache holds, and how much of it the engine's pages leave empty where that is much."""
+def _cache_words(account: MemoryAccount, deployment: Deployment) -> str:
+    """Return what the cache holds, and how much of it the engine's pages and pools leave empty where that is much."""
     words = f"{_count(account.num_sequences)} at full length"
+    if any(layer.mixer is not None and layer.mixer.follows_encoder for layer in layers_of(deployment.model)):
+        words += "; prompts as keys and values of cross-attention, outputs as the decoder's own"
     empty = account.padding_bytes / account.cache_bytes if account.cache_bytes else 0.0
-    return f"{words}; {100 * empty:.0f} % of its pages are empty" if empty >= _MUCH else words
+    return f"{words}; {100 * empty:.0f} % of it stays empty" if empty >= _MUCH else words
 
 
-def _parts(account: MemoryAccount, padding_bytes: float) -> Table:
+def _parts(account: MemoryAccount, deployment: Deployment) -> Table:
     """Return one row for each part of the memory of the fullest accelerator."""
     runtime = "driver, communicators, captured graphs"
-    if padding_bytes:
+    if padding_bytes := expert_padding_bytes(deployment):
         runtime += f"; {digits(padding_bytes / GB)} GB of padding of experts"
-    left = "free for more sequences" if account.free_bytes >= 0 else "missing"
+    free = "free for more sequences" if account.fits or account.problem else "free, in another pool"
+    left = free if account.free_bytes >= 0 else "missing"
+    held = account.cache_bytes - account.reading_bytes
     parts = (
         ("weights", account.weight_bytes, "vision tower included" if account.vision_bytes else ""),
-        ("KV cache", account.cache_bytes, _cache_words(account)),
+        ("KV cache", held, _cache_words(account, deployment)),
+        ("prompt being read", account.reading_bytes, "an iteration's new tokens, beside each window"),
         ("recurrent state", account.state_bytes, "convolutions included"),
         ("activations", account.activation_bytes, "largest iteration"),
         ("context, graphs", account.runtime_bytes, runtime),
@@ -211,7 +220,9 @@ def _whole(deployment: Deployment, tokens: int, model: ModelAccount) -> str:
     towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
     if towers:
         count += f" and {digits(towers / GIGA)} billion of its image and audio towers"
+    windows = [f"{window:,}" for window, _ in kv_bytes_per_token(deployment.model).windowed]
+    beyond = f" beyond windows of {' and '.join(windows)} tokens" if windows else ""
     return (
         f"The whole model has {count} in {digits(model.weight_bytes / GB)} GB of weights, and {sequence}: "
-        f"{digits(model.cache_bytes_per_token / KILO)} kB for each further token. GB are 10^9 bytes."
+        f"{digits(model.cache_bytes_per_token / KILO)} kB for each further token{beyond}. GB are 10^9 bytes."
     )
