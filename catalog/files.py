@@ -336,17 +336,17 @@ def read_json(path: Path, fix: str, most_bytes: int = MOST_DOCUMENT_BYTES) -> An
 
 
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
-_WRITTEN_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?")
-"""Number of a table that has a decimal comma somewhere: its points stand between thousands."""
-_FIRST_ROWS: Final = 1000
-"""Rows in which a decimal comma is looked for, so that a long trace is not held as a whole."""
+_POINT_THOUSANDS: Final = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
+_ROWS_OF_STYLE: Final = 1000
+"""Rows of a table in which a decimal comma is looked for."""
 
 
 def with_commas(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a table divided by commas; semicolons or tabs, as spreadsheets of other languages write them,
     become commas, and decimal commas points. A table in Markdown is read as well.
 
-    Assumes: the first line that is no comment is the header; what it is divided by divides all lines.
+    Assumes: the first line that is no comment is the header; what it is divided by divides all lines. Points divide
+        thousands in a table that has a decimal comma in its first 1,000 rows.
     """
     rows = iter(lines)
     for line in rows:
@@ -370,17 +370,20 @@ def _divided_anew(lines: Iterable[str], divider: str) -> Iterator[str]:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     rows = csv.reader(lines, delimiter=divider)
-    first = list(itertools.islice(rows, _FIRST_ROWS))
-    has_commas = any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cells in first for cell in cells)
-    number = _WRITTEN_WITH_COMMA if has_commas else _DECIMAL_COMMA
+    first = list(itertools.islice(rows, _ROWS_OF_STYLE))
+    has_comma = any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cells in first for cell in cells)
     for cells in itertools.chain(first, rows):
-        writer.writerow(
-            cell.replace(".", "").replace(",", ".") if number.fullmatch(cell.strip()) else cell
-            for cell in cells
-        )
+        writer.writerow(map(_with_point, cells) if has_comma else cells)
         yield out.getvalue()
         out.seek(0)
         out.truncate()
+
+
+def _with_point(cell: str) -> str:
+    """Return a cell of a table with decimal commas with a decimal point and nothing between thousands."""
+    plain = cell.strip()
+    is_number = _DECIMAL_COMMA.fullmatch(plain) or _POINT_THOUSANDS.fullmatch(plain)
+    return plain.replace(".", "").replace(",", ".") if is_number else cell
 
 
 def read_csv(

@@ -190,7 +190,9 @@ class CatalogueRows(NamedTuple):
     num_lower_bounds: int
     """Number of prices that their rows state as the lowest of several."""
     unpriced: tuple[str, ...]
-    """Names in the file with what stands in place of their price; their rows are left out."""
+    """Names of machines without a price, with what their rows state in its place."""
+    without_host: tuple[str, ...]
+    """Names of accelerators whose price is without the machine that they are rented with; their rows are left out."""
 
 
 def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
@@ -219,7 +221,12 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
         one = "" if is_counted else "; a row without a number of accelerators is the price of one"
         notes.append(f"columns of numbers that are not read: {', '.join(unread)}{one}")
     if found.unpriced:
-        notes.append(f"rows without a price of a machine are left out: {', '.join(found.unpriced)}")
+        notes.append(f"rows without a price are left out: {', '.join(found.unpriced)}")
+    if found.without_host:
+        names = ", ".join(found.without_host)
+        notes.append(
+            f"rows that price accelerators without the machine they are attached to are left out: {names}"
+        )
     if found.unknown:
         notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
     return (*notes, *_doubted_counts(found.prices))
@@ -259,13 +266,6 @@ def _doubted_counts(own: Sequence[Price]) -> tuple[str, ...]:
     )
 
 
-def _priced_rows(path: Path, catalogue: PriceCatalogue) -> tuple[list[CataloguePrice], tuple[str, ...]]:
-    """Return the rows that have a price, and the names of the others with what stands in place of one."""
-    read = list(catalogue_prices(path, catalogue))
-    others = dict.fromkeys(f"{row.gpu or row.sku} ({row.unpriced})" for row in read if row.unpriced)
-    return [row for row in read if not row.unpriced], tuple(others)
-
-
 def _catalogue_rows(
     path: Path, catalogue: PriceCatalogue, providers: Collection[str] | None, day: datetime.date
 ) -> CatalogueRows:
@@ -276,7 +276,7 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
-    rows, unpriced = _priced_rows(path, catalogue)
+    rows, unpriced, without_host = _rentable(list(catalogue_prices(path, catalogue)))
     titled = [row for row in rows if row.is_seller_titled]
     are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
     for row in rows:
@@ -321,16 +321,43 @@ def _catalogue_rows(
             prices[offer_of(price)] = price
             (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
     if not prices:
+        names = (*unknown, *unpriced, *(f"{name} without a machine" for name in without_host))
         raise InputFileError(
             f"{path}: no price of an accelerator that the catalog has",
-            why=f"it names {', '.join((*unknown, *unpriced))}"
-            if unknown or unpriced
+            why=f"it names {', '.join(names)}"
+            if names
             else "no row has a number of accelerators and a price",
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
     return CatalogueRows(
-        tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest), unpriced
+        tuple(prices.values()),
+        taken,
+        tuple(unknown),
+        tuple(periods)[1:],
+        len(lowest),
+        unpriced,
+        without_host,
     )
+
+
+def _rentable(
+    rows: Sequence[CataloguePrice],
+) -> tuple[list[CataloguePrice], tuple[str, ...], tuple[str, ...]]:
+    """Return the rows that price a machine, the names of those without a price, unless another row has it, and names
+    of accelerators that are priced without a machine."""
+
+    def machine_of(row: CataloguePrice) -> tuple[str, str, str]:
+        return row.provider, row.gpu or row.sku or row.described, row.num_accelerators
+
+    kept = [row for row in rows if not (row.lacks_host or row.unpriced)]
+    priced = set(map(machine_of, kept))
+    unpriced = (
+        f"{machine_of(row)[1]} ({row.unpriced})"
+        for row in rows
+        if row.unpriced and not row.lacks_host and machine_of(row) not in priced
+    )
+    alone = (row.gpu for row in rows if row.lacks_host)
+    return kept, tuple(dict.fromkeys(unpriced)), tuple(dict.fromkeys(alone))
 
 
 def _seller_of(name: str) -> str:

@@ -6,7 +6,9 @@ from typing import Final
 
 from advisor.catalog.formats.link_report import HealthCheck, LinkRate, LinkReport
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.probes.fabric import fabric_of, pair_rates
+from advisor.probes.network import parse_network
 from advisor.probes.record import Gpu, LinkTopology, Measurement, ProbedMachine, Status
 from advisor.probes.topology import read_matrix
 from advisor.probes.verdict import WORST_FIRST, judge, verdict
@@ -45,14 +47,15 @@ class JudgedLinks:
         return next((status for status in WORST_FIRST if status in found), "info")
 
 
-def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLinks:
-    """Return a report's rates with what they should be; without an accelerator nothing is expected.
+def judge_links(report: LinkReport, accelerator: Accelerator | None, network: str = "") -> JudgedLinks:
+    """Return a report's rates with what they should be; without an accelerator nothing is expected, except of a port
+    whose rate `network` names.
 
     Assumes: the GPUs are numbered as in the report, and peers reach each other directly if the accelerator can.
     Source: probes.verdict.
     """
     topology = read_matrix(report.matrix) if report.matrix else None
-    ports = [_judge_port(rate, accelerator) for rate in report.rates if rate.check == "network.port"]
+    ports = [_judge_port(rate, accelerator, network) for rate in report.rates if rate.check == "network.port"]
     num_gpus = _num_gpus(report, topology)
     plain = [measurement_of(rate, num_gpus) for rate in report.rates if rate.check != "network.port"]
     machine = None
@@ -70,10 +73,12 @@ def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLi
     )
 
 
-def _judge_port(rate: LinkRate, accelerator: Accelerator | None) -> Measurement:
-    """Return a rate between two hosts judged by the port that an accelerator's node has for each; without a recorded
-    port nothing is expected."""
-    port = accelerator and (accelerator.scale_out_bytes_per_s or accelerator.assumed_network_bytes_per_s)
+def _judge_port(rate: LinkRate, accelerator: Accelerator | None, network: str) -> Measurement:
+    """Return a rate between two hosts judged by the port of a described network, or else by the one that an
+    accelerator's node has for each; without a recorded port nothing is expected."""
+    described = parse_network(network).gbit_per_s * GIGA / BITS_PER_BYTE
+    usual = accelerator and (accelerator.scale_out_bytes_per_s or accelerator.assumed_network_bytes_per_s)
+    port = described or usual
     found = Measurement(
         id=rate.check,
         instrument="pasted",
@@ -90,8 +95,8 @@ def _judge_port(rate: LinkRate, accelerator: Accelerator | None) -> Measurement:
             "expected": port,
             "required": _PORT_FRACTION * port,
             "status": status,
-            "note": "one port for each accelerator of its node is taken",
-            "source": "record of the accelerator",
+            "note": "" if described else "one port for each accelerator of its node is taken",
+            "source": "described network" if described else "record of the accelerator",
         }
     )
 

@@ -46,6 +46,8 @@ _ROUNDING_BYTES_PER_S: Final = 0.005 * GIGA
 """Difference of a stated mean from that of rows with two decimals that rounding explains, on top of 1 %."""
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
+_GROUPS: Final = {"dcgmi": "dcgm", "nvidia-smi": "topology", "nvbandwidth": "truth"}
+"""Beginning of the ids of a program's checks."""
 CERTAINTY: Final = (
     "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not "
     "what was checked here, and no product was checked for right values."
@@ -165,13 +167,13 @@ _READERS: Final = (
     _Reader(
         "nvidia-smi topo -m",
         _take_format("gpu-topology"),
-        ("identity.nvlink",),
+        ("identity.nvlink", "topology."),
         "links are judged of several GPUs whose board is known and is sold with NVLink to all others",
     ),
     _Reader(
         "nvbandwidth",
         _take_format("nvbandwidth"),
-        ("host_link.", "peer.", "health.peers."),
+        ("host_link.", "peer.", "health.peers.", "truth."),
         "copies between host and GPU, and between GPUs, are judged where the board is known",
     ),
     _Reader("dcgmi diag", _take_format("dcgm-diag"), ("dcgm.",), "it states no result of a test"),
@@ -344,14 +346,17 @@ def _means(proof: PastedProof) -> Iterator[Measurement]:
 
 def _health(check: HealthCheck) -> Measurement:
     name = re.sub(r"[^a-z0-9]+", "_", check.name.lower()).strip("_")
-    how: dict[str, Any] = {"instrument": "dcgmi", "note": check.detail}
-    return Measurement.ruled(f"dcgm.{name}", check.status, "pass", STATUSES[check.status], **how)
+    how: dict[str, Any] = {"instrument": check.program, "note": check.detail}
+    return Measurement.ruled(
+        f"{_GROUPS[check.program]}.{name}", check.status, "pass", STATUSES[check.status], **how
+    )
 
 
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
     """Check whether the texts show enough; what is missing is named by the command that shows it."""
     rates = {rate.check for report in proof.links for rate in report.rates}
-    tests = [check.name.lower() for report in proof.links for check in report.checks]
+    ran = (check for report in proof.links for check in report.checks if check.status != "skip")
+    tests = [check.name.lower() for check in ran]
     read = {name for source in proof.sources for name in source["formats"].split(", ")}
     within = [run for run in proof.runs if _num_hosts(run, len(machine.gpus)) == 1]
     # A program of which the needed part alone is missing is named by that part.

@@ -5,10 +5,8 @@ from typing import Final
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB
-from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.collectives.topology import PCIE_COPY_FRACTION, pcie_bytes_per_s
 
-_PCIE_FRACTION: Final = 0.83
-"""Fraction of the PCIe rate reached by large copies from pinned memory."""
 _COHERENT_LINK_BYTES_PER_S: Final = {"gh200": 450 * GB, "gb200": 225 * GB, "gb300": 225 * GB}
 """Rate of NVLink-C2C to the processor's memory, one direction, the share of one accelerator, by prefix of its id
 [bytes/s]."""
@@ -24,9 +22,9 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     """
     if accelerator.unified_memory and accelerator.bandwidth_bytes_per_s:
         return accelerator.bandwidth_bytes_per_s
-    for beginning, rate in _COHERENT_LINK_BYTES_PER_S.items():
+    for beginning, coherent in _COHERENT_LINK_BYTES_PER_S.items():
         if accelerator.id.startswith(beginning):
-            return rate * _PCIE_FRACTION
-    if accelerator.pcie_generation is None or accelerator.pcie_lanes is None:
+            return coherent * PCIE_COPY_FRACTION
+    if (rate := pcie_bytes_per_s(accelerator)) is None:
         raise InfeasibleError(f"how {accelerator.id} is attached to its host is not recorded")
-    return accelerator.pcie_lanes * PCIE_LANE_BYTES_PER_S[accelerator.pcie_generation] * _PCIE_FRACTION
+    return rate

@@ -146,17 +146,22 @@ def _refuse_purchase(text: str) -> None:
     lower = text.lower()
     money = _BUDGET.search(lower)
     is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower)
-    if is_rented or not _BUYS.search(lower) or (money and (money["period"] or money["adverb"])):
+    is_at_home = _AT_HOME.search(lower) is not None
+    if is_at_home and money is None:
+        money = _SUM_ALONE.search(lower)
+    if is_rented or not (is_at_home or _BUYS.search(lower)) or (money and _has_period(money)):
         return
     if money is None and not _BOUGHT.search(lower):
         return
-    options = _Reader(_BUDGET.sub(" ", lower)).read()
+    options = _Reader(lower if money is None else lower.replace(money[0], " ")).read()
     told = dict(zip(options[::2], options[1::2], strict=True))
-    is_foreign = money is not None and not re.search(r"\$|usd|dollar|bucks", money["budget"])
+    currency = None if money is None else re.search(_CURRENCY, money["budget"])
+    is_foreign = currency is not None and not re.search(r"\$|usd|dollar|bucks", currency[0])
     usd = (
         "" if money is None else " --budget USD" if is_foreign else f" --budget {_sum_in(money['money']):.0f}"
     )
     model = f" --model {told['--model']}" if "--model" in told else ""
+    model += f" --precision {told['--precision'].partition(',')[0]}" if "--precision" in told else ""
     learns = " --workload finetune" if told.get("--workload") == "finetune" else ""
     users = told.get("--users") or told.get("--concurrency")
     raise AdvisorError(
@@ -170,6 +175,12 @@ def _refuse_purchase(text: str) -> None:
         fix=f"advisor build{usd}{model}{learns}",
         hint=f"--concurrency N says how many of {users} users wait for an answer at once" if users else "",
     )
+
+
+def _has_period(money: re.Match[str]) -> bool:
+    """Whether a sum is one per hour, day or month."""
+    named = money.groupdict()
+    return bool(named.get("period") or named.get("adverb"))
 
 
 def _sum_in(money: str) -> float:
@@ -438,7 +449,8 @@ class _Reader:
                 rf"(?P<{name}>{_join(_words()['token_kinds'][name])})" for name in ("input", "output")
             )
             tokens = rf"(?:(?:{kinds})\s+)?(?:{_any('items', 'tokens')})"
-            if rate := self._take(rf"{_AMOUNT}\s*{tokens}{_EACH}(?:{_join(words)})\b"):
+            forms = [rf"{tokens}{_EACH}(?:{_join(words)})", *_words()["token_rates"].get(period, ())]
+            if rate := self._take(rf"{_AMOUNT}\s*(?:{'|'.join(forms)})\b"):
                 return _TokenRate(rate["amount"].strip(), period, bool(rate["input"]), bool(rate["output"]))
         return None
 
@@ -722,8 +734,9 @@ class _Reader:
         for period, words in _words()["periods"].items() if workload in _OF_ITEMS else ():
             if found_rate := self._take(rf"{_AMOUNT}\s*{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
-        if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
-            return {"--rate": f"{found_rate['amount'].strip()}/second"}
+        for period, words in _words()["request_rates"].items():
+            if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_join(words)})\b"):
+                return {"--rate": f"{parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
         before = self.typed
         amount = self._take(many)
         if amount is None:
@@ -959,6 +972,16 @@ _WHICH_MODEL: Final = re.compile(
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
 _BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")
+_AT_HOME: Final = re.compile(
+    r"\b(?:at home|for home|home ?lab|in my (?:basement|closet|garage|room)|zu ?hause|daheim|à la maison|chez moi"
+    r"|en casa|a casa)\b"
+)
+"""Places where a machine that costs a sum is bought."""
+_SUM_ALONE: Final = re.compile(
+    r"\b(?:budget(?: is| of|:)?|for|under|below|less than|up to|at most|within|unter|bis|moins de|menos de|meno di)\s+"
+    r"(?P<budget>(?P<money>\d[\d.,]*\s*k|\d{1,3}[.,]?\d{3}))(?=\s*(?:[,.;?!]|$)|\s+(?:in total|total|and|or)\b)"
+)
+"""Sum without a currency at the end of a phrase."""
 _BOUGHT: Final = re.compile(
     r"\b(?:gpus?|(?:graphics )?cards?|workstations?|pcs?|rigs?|builds?|servers?|macs?)\b.*\b(?:buy|purchase)\b"
 )

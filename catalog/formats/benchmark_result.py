@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S
+from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S, with_decimal_point
 
 _SECONDS: Final[Mapping[str, float]] = {
     "s": 1.0,
@@ -109,6 +109,11 @@ def number_of(value: object) -> float | None:
     except ValueError:
         return None
     return found if math.isfinite(found) and found >= 0 else None
+
+
+def typed_number_of(value: object) -> float | None:
+    """Return a number as people of any language type it, `0,5` or `1,200` too; None if the value is none."""
+    return number_of(with_decimal_point(value) if isinstance(value, str) and "," in value else value)
 
 
 def whole_of(value: object) -> int | None:

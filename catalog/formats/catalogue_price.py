@@ -50,7 +50,9 @@ class CataloguePrice:
     described: str = ""
     """Words of a row that names neither an accelerator nor a machine."""
     unpriced: str = ""
-    """Words in place of a price that can be compared; empty if the row has one."""
+    """Words of a row in place of a price: `on request`, 0.00."""
+    lacks_host: bool = False
+    """Whether the price is that of accelerators alone, which are rented with a machine that has a row of its own."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

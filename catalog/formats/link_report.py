@@ -27,6 +27,8 @@ class HealthCheck:
     name: str
     status: Literal["pass", "fail", "warn", "skip"]
     detail: str = ""
+    program: Literal["dcgmi", "nvidia-smi", "nvbandwidth"] = "dcgmi"
+    """Program whose check it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.benchmark_result import number_of, typed_number_of
 from advisor.catalog.formats.call_logs import CACHED, is_cached
 from advisor.catalog.formats.meanings import UNITS_S, plain_words
 from advisor.catalog.formats.records import flat_fields
-from advisor.catalog.formats.trace_layouts import UNREAD, clock_s
+from advisor.catalog.formats.trace_layouts import clock_s
 
 _ARRIVAL: Final = re.compile(
     r"\b(?:arriv\w*|arrival|timestamp|datetime|date|time|ts|start\w*|created|received|submitted|begin|began|sent|offset"
@@ -25,10 +25,11 @@ _TOKENS: Final = r"(?:tok(?:en)?s?|len(?:gth)?|size|count)"
 _IN: Final = r"(?:inputs?|prompts?|in|context|prefill|query|request|isl)"
 _OUT: Final = r"(?:outputs?|completions?|out|generat\w+|decode|response|answer|new|reply|osl)"
 _INPUTS: Final = re.compile(
-    rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^(?:isl|(?:n|num) (?:in|input|prompt))$"
+    rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:(?:of|de) )?(?:in|{_IN})\b|^(?:isl|(?:n|num) (?:in|input|prompt))$"
 )
 _OUTPUTS: Final = re.compile(
-    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^(?:osl|(?:n|num) (?:out|output|gen))$"
+    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:(?:of|de) )?(?:out|{_OUT})\b"
+    r"|^(?:osl|(?:n|num) (?:out|output|gen))$"
 )
 _BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
 """Names that say what they count only with the name above them."""
@@ -46,6 +47,8 @@ _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 NAMED_INPUTS: Final = "named_inputs"
 NAMED_OUTPUTS: Final = "named_outputs"
+UNREAD: Final = "unread"
+"""Cells of a row whose names mean nothing that is read, by name."""
 _STATUS: Final = re.compile(r"(?:http |response )?status(?: code)?|(?:http|response) code")
 _FAILURES: Final = ("error", "failed", "failure", "timeout", "cancelled", "canceled")
 _FIRST_ERROR: Final = 400
@@ -59,6 +62,12 @@ def states_failure(row: Mapping[str, Any]) -> bool:
         for name, cell in row.items()
         if _is_status(name)
     )
+
+
+@cache
+def bears_on_all(name: str) -> bool:
+    """Whether a column is read in every layout: a status, or tokens that a cache held."""
+    return _is_status(name) or name.rpartition(".")[2] in CACHED or is_cached(name)
 
 
 @cache
@@ -78,6 +87,10 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
         return None
     found = {NAMED_INPUTS: _with_cached(fields, inputs), NAMED_OUTPUTS: fields[outputs]}
     found |= {name: cell for name, cell in fields.items() if states_failure({name: cell})}
+    read = (inputs, outputs, time, cached)
+    found[UNREAD] = {
+        name: cell for name, cell in fields.items() if name not in read and not bears_on_all(name)
+    }
     if cached is not None:
         found["cached_tokens"] = number_of(fields[cached])
     if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):
@@ -93,8 +106,6 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
             why="its title is none that is known, and without times only the lengths would be read",
             fix="name it arrived_at_s, arrived_at_ms or arrived_at_min, or drop it",
         )
-    if rest:
-        found[UNREAD] = ", ".join(rest)
     if time is not None and fields[time] not in (None, ""):
         found["named_at_s"] = _instant_s(fields[time], time, where)
     return found
@@ -161,7 +172,7 @@ def _instant_s(cell: Any, name: str, where: str) -> float:
 
     Raises: InputFileError: a number has no unit.
     """
-    number = number_of(cell)
+    number = typed_number_of(cell)
     if number is None:
         try:
             return clock_s(cell)

@@ -46,6 +46,15 @@ _SAME_RATIO: Final = 0.03
 """Largest difference of two ratios of bus to algorithm bandwidth that are taken for equal."""
 
 
+_PASSES: Final[Mapping[CollectiveName, float]] = {
+    "all_reduce": 2.0,
+    "all_gather": 1.0,
+    "reduce_scatter": 1.0,
+    "all_to_all": 1.0,
+}
+"""Ratio of bus to algorithm bandwidth of very many ranks, for collectives whose ratio depends on the ranks."""
+
+
 @dataclass(frozen=True, slots=True)
 class NcclTestsRow:
     """One line of results, out of place (SI)."""
@@ -134,6 +143,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     Source: NVIDIA/nccl-tests src/common.cu, src/*.cu (output format; which collectives print an operator and a root).
     """
     text = "\n".join(_lines_of_json(text)) if has_keys(text, *_KEYS) else text
+    text, others = _one_operation(text, operation)
     _check_units(text)
     with_root = bool(re.search(r"\btype\b.*\broot\b.*\btime\b", text))
     lines = [found for line in without_prefixes(text) if (found := _line(line, with_root)) is not None]
@@ -148,16 +158,21 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     ranks = _RANK.findall(text)
     num_ranks = len({int(rank) for rank, _, _ in ranks})
     _check_exchanges(rows, num_ranks, len(ranks))
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = (
+        (f"the text also has runs of {', '.join(others)}: --op names the one that is judged",)
+        if others
+        else ()
+    )
     named = operation or _named_operation(text)
     if named is None:
-        named, assumed = _operation_of_columns(lines, num_ranks)
+        named, taken = _operation_of_columns(lines, num_ranks)
+        assumed += taken
     device = ranks[0][2].strip() if ranks else one_accelerator(text)
     num_nodes = len({host for _, host, _ in ranks}) or None
     if device and not ranks:
         assumed += (f"the text around the table names {device}",)
     if not ranks:
-        num_ranks = _ranks_from_ratio(named, rows)
+        num_ranks = _ranks_in_command(text, named, _ratio(rows)) or _ranks_from_ratio(named, rows)
         num_nodes = _nodes_in(text, num_ranks)
         assumed += (f"the text around the table says that {num_nodes} nodes took part",) if num_nodes else ()
     return NcclTestsRun(
@@ -177,6 +192,24 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     )
 
 
+def _one_operation(text: str, operation: CollectiveName | None) -> tuple[str, tuple[CollectiveName, ...]]:
+    """Return the part of a text with the runs of one collective, the given one or else the first, and the other
+    collectives that it has runs of. A run is behind the name of its program."""
+    named = "|".join(sorted(_PROGRAMS, key=len, reverse=True))
+    places = list(re.finditer(rf"(?<![a-z_])({named})", text))
+    bounds = [0, *(text.rfind("\n", 0, place.start()) + 1 for place in places[1:]), len(text)]
+    runs: dict[CollectiveName, str] = {}
+    for place, (start, end) in zip(places, itertools.pairwise(bounds), strict=False):
+        part = text[start:end]
+        if any(_line(line, with_root=False) for line in without_prefixes(part)):
+            name = _PROGRAMS[place[1]]
+            runs[name] = f"{runs.get(name, '')}{part}"
+    if len(runs) < 2:
+        return text, ()
+    chosen = operation if operation in runs else next(iter(runs))
+    return runs[chosen], tuple(name for name in runs if name != chosen)
+
+
 def _num_sizes(text: str) -> int | None:
     """Number of message sizes that the header's smallest, largest and factor make; None without such a header."""
     found = _SIZES.search(text)
@@ -187,6 +220,29 @@ def _num_sizes(text: str) -> int | None:
     while (size := size * int(found[3])) <= int(found[2]):
         number += 1
     return number
+
+
+_COMMAND: Final = re.compile(
+    r"\b(?:mpirun|mpiexec|orterun|prun|srun)\b[^\n]*?\s-{1,2}(?:np|n|ntasks)[ =](\d{1,6})\s[^\n]*?_perf\b([^\n]*)"
+)
+"""Number of processes that a launcher starts, and the options of the program that it starts."""
+_OF_A_PROCESS: Final = re.compile(r"\s(?:-g|-t|--ngpus|--nthreads)[ =](\d{1,3})\b")
+"""Threads of a process, and accelerators of a thread."""
+
+
+def _ranks_in_command(text: str, operation: CollectiveName, ratio: float | None) -> int | None:
+    """Return the ranks that the command above a table starts; None without a command, and where the ratio of bandwidths
+    says another number, as that of a build without MPI does.
+
+    Source: NVIDIA/nccl-tests README (ranks are processes x threads x accelerators of a thread).
+    """
+    commands = _COMMAND.findall(text.replace("\\\n", " "))
+    counts = {int(number) * math.prod(map(int, _OF_A_PROCESS.findall(rest))) for number, rest in commands}
+    if len(counts) != 1 or (num_ranks := counts.pop()) < 2:
+        return None
+    passes = _PASSES.get(operation)
+    is_same = ratio is None or passes is None or abs(passes * (1.0 - 1.0 / num_ranks) - ratio) < _SAME_RATIO
+    return num_ranks if is_same else None
 
 
 _NODES: Final = re.compile(
@@ -336,7 +392,7 @@ def _operation_of_columns(lines: list[_Line], num_ranks: int) -> tuple[Collectiv
 
 def _ranks_from_ratio(operation: CollectiveName, rows: tuple[NcclTestsRow, ...]) -> int:
     ratio = _ratio(rows)
-    passes = 2.0 if operation == "all_reduce" else 1.0
+    passes = _PASSES.get(operation, 1.0)
     if ratio is None or not 0.0 < ratio < passes - _SAME_RATIO / 4:
         raise InputFileError(
             "the text does not say how many ranks took part",

@@ -7,7 +7,7 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.formats.link_report import LinkCheck, LinkRate, LinkReport
+from advisor.catalog.formats.link_report import HealthCheck, LinkCheck, LinkRate, LinkReport
 from advisor.catalog.units import GB
 
 _CHECKS: Final[tuple[tuple[str, LinkCheck], ...]] = (
@@ -30,6 +30,9 @@ _OF_ANOTHER: Final = re.compile(r"\bmatrix\b|D[\\/]D", re.IGNORECASE)
 _RUNNING: Final = re.compile(r"^Running (\w+)")
 _DEVICE: Final = re.compile(r"(?:Device )?\d+: (.+?)(?: \([0-9a-fA-F:.]+\))?$")
 _UNIT: Final = "GB/s"
+
+_WRONG: Final = re.compile(r"Running (\w+)\.\s+(Invalid value when checking the pattern at \w+)")
+"""Test that stopped because a copy delivered other values than it was given. Source: NVIDIA/nvbandwidth memcpy.cpp."""
 
 
 def read_nvbandwidth(text: str) -> LinkReport:
@@ -55,14 +58,17 @@ def read_nvbandwidth(text: str) -> LinkReport:
                 fix="give the output as nvbandwidth prints it",
             )
         rates += _rates(name, check, rows)
-    if not rates:
+    checks = tuple(
+        HealthCheck("copy", "fail", " ".join(found), "nvbandwidth") for found in _WRONG.findall(text)
+    )
+    if not (rates or checks):
         named = f"it has {', '.join(unread)}" if unread else "no matrix was found; was the output cut?"
         raise InputFileError(
             "no bandwidth matrix of one direction in the text",
             why=named,
             fix="run nvbandwidth -t device_to_device_memcpy_read_ce host_to_device_memcpy_ce",
         )
-    return LinkReport(_device(text), rates=tuple(rates), unread=tuple(unread))
+    return LinkReport(_device(text), rates=tuple(rates), checks=checks, unread=tuple(unread))
 
 
 def _check_of(name: str) -> LinkCheck | None:

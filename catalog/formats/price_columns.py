@@ -35,7 +35,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "count|quantity|qty|n|number|max gpu count",
     ),
     "used": ("(?:usage|used|consumed|billed) (?:amount|quantity|hours)|hours(?: used| billed)?|gpu hours",),
-    "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
+    "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: (?:name|id))?",),
     "sku": (
         "api name|arm sku name|sku(?: name)?",
         "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?|meter name",

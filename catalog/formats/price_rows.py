@@ -57,7 +57,7 @@ _UNTITLED: Final[Mapping[str, str]] = {
 """Titles of lists without them, by how these begin. Source: AWS CLI, describe-spot-price-history, text output."""
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _PRICE: Final = re.compile(
-    r"(?:usd|us\$|\$)?\s*([\d.,'’\s]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
+    r"(?:usd|us\$|\$)?\s*([\d.,'’\s]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|-|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
 _HOURS_PER_YEAR: Final = 8760.0
@@ -69,14 +69,8 @@ _OTHER_MONEY: Final = re.compile(
 _SUM_OF_DOLLARS: Final = re.compile(r"(?:US)?\$\s?\d")
 _OTHER_GOODS: Final = frozenset(("storage", "egress", "month", "monthly", "year", "setup", "deposit", "disk"))
 """Words of titles of columns whose sums are not those of an hour of an accelerator."""
-_NO_PRICE: Final = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null"))
-_ON_REQUEST: Final = re.compile(
-    r"\b(?:[ei]nquire|contact|request|quote|call|ask|sales|custom|sold out|unavailable|not available|coming soon"
-    r"|waitlist)",
-    re.IGNORECASE,
-)
-"""Words of sellers in place of a price."""
-_NO_CELL: Final = _NO_PRICE | {"true", "false"}
+_NO_NAME: Final = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null"))
+"""Cells that name no accelerator."""
 _IS_QUANTITY: Final = re.compile(r"quantity|qty|n|count")
 _QUANTITY_OF: Final = re.compile(r"([\d.,]*\d)\s*((?!x\b)[A-Za-z]+)\.?")
 """Cell of a number and its unit: `312.5 hrs`, but not `2x`."""
@@ -112,13 +106,13 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
     known = next((name for name, marks in _MARKS.items() if set(titles).issuperset(marks)), None)
     if known is not None:
         return known
-    lines = sum(1 for line in text.splitlines() if line.strip())
-    if lines > 1 and len({one.row for one in priced_lines(text)}) == lines:
-        return "lines"
-    if any(_is_priced(record) for record in _first_records(titles, text)):
+    records = [record for record in _first_records(titles, text) if _is_priced(record)]
+    boards = {name for record in records for name in columns_of(tuple(record)).accelerators}
+    in_lines = {price.gpu for price in priced_lines(text)} if boards or not records else set()
+    if len(in_lines) > len(boards):
+        return "lines"  # two lines of a list may look like the pairs of one record
+    if records:
         return "sheet"
-    if next(priced_lines(text), None) is not None:
-        return "lines"
     _check_dollars(titles, text, path)
     return None
 
@@ -138,11 +132,7 @@ def _check_dollars(titles: list[str], text: str, path: Path) -> None:
     Raises: InputFileError: a title says so.
     """
     if foreign := _OTHER_MONEY.search(text):
-        raise InputFileError(
-            f"{path}: prices in {foreign[0].strip()}",
-            why="prices are US dollars per hour; other currencies are not converted",
-            fix="write the number of dollars per hour",
-        )
+        raise _foreign_money(str(path), foreign[0])
     other = [title for title in titles if set(plain_words(title).split()) & MEANS_A_PRICE]
     if other and "gpu" in columns_of(tuple(titles)).fields:
         raise InputFileError(
@@ -152,6 +142,14 @@ def _check_dollars(titles: list[str], text: str, path: Path) -> None:
             else "no row has a price in it",
             fix="name the column price, with dollars per hour",
         )
+
+
+def _foreign_money(where: str, money: str) -> InputFileError:
+    return InputFileError(
+        f"{where}: prices in {money.strip()}",
+        why="prices are US dollars per hour; other currencies are not converted",
+        fix="write the number of dollars per hour",
+    )
 
 
 def _is_priced(record: Record) -> bool:
@@ -237,11 +235,7 @@ def unread_columns(path: Path) -> tuple[tuple[str, ...], bool]:
     unread = tuple(
         title
         for title in (*columns.unread, *others)
-        if (
-            cells := [
-                cell for record in records if (cell := _text_of(record.get(title))).lower() not in _NO_CELL
-            ]
-        )
+        if (cells := [cell for record in records if _has_digit(cell := _text_of(record.get(title)))])
         and all(number_of(with_decimal_point(cell)) is not None for cell in cells)
     )
     return unread, "count" in columns.fields
@@ -274,14 +268,9 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         currency=cells.get("currency", ""),
         memory_bytes=_memory_bytes(cells, record, columns),
         is_each="running in" in cells.get("description", "").lower(),
+        lacks_host=_lacks_host(record),
         day=_day_in(cells.get("day", "")),
     )
-    if {
-        "InstanceType",
-        "AcceleratorName",
-    } <= record.keys() and not plain.sku:  # SkyPilot's rows of Google Cloud
-        yield replace(plain, unpriced="without the machine that it is attached to")
-        return
     found: dict[Term, CataloguePrice] = {}
     unpriced = ""
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
@@ -290,11 +279,11 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         if _is_of_other_goods(cell, plain):
             yield replace(plain, gpu="", sku="", described=plain.described or plain.gpu or plain.sku)
             return
-        is_in_words = _ON_REQUEST.search(cell) is not None and not re.search(r"\d", cell)
-        amount = None if is_in_words or cell.lower() in _NO_CELL else _amount_in(cell, kind, where)
+        amount = _amount_in(cell, kind, where) if _has_digit(cell) else None
         if amount is None or amount.usd == 0.0:
-            unpriced = unpriced or ("" if cell.lower() in _NO_CELL else cell)
-        if amount is None or amount.usd == 0.0 or (found and amount.hours != 1.0):
+            unpriced = unpriced or cell
+            continue
+        if found and amount.hours != 1.0:
             continue  # the price of a month beside that of an hour is a sum or a bound of it
         divisor = (100.0 if kind.is_cents else 1.0) * hours * amount.hours
         if _is_sum(names[0]):
@@ -313,9 +302,25 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         rival = found.get(one.term)
         if rival is None or (rival.is_each and not one.is_each):
             found[one.term] = one
-    if unpriced and not found and (plain.gpu or plain.sku):
+    if unpriced and not found:
         yield replace(plain, unpriced=unpriced)
     yield from found.values()
+
+
+def _has_digit(cell: str) -> bool:
+    """Whether a cell may state a price: `TBD`, `on request` and `-` state none."""
+    return re.search(r"\d", cell) is not None
+
+
+def _lacks_host(record: Record) -> bool:
+    """Whether a row of SkyPilot's prices accelerators alone, which are attached to a machine of another row. The price
+    of a TPU contains its host.
+
+    Source: skypilot-org/skypilot, sky/catalog/gcp_catalog.py (accelerators of N1 machines have no InstanceType).
+    """
+    is_skypilot = set(_MARKS["skypilot"]) <= set(record)
+    name = _text_of(record.get("AcceleratorName"))
+    return is_skypilot and not _text_of(record["InstanceType"]) and not name.lower().startswith("tpu")
 
 
 def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
@@ -324,7 +329,7 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
     if "term" in cells:  # a model and a commitment may both be columns of that name
         cells["term"] = " ".join(filter(None, (_text_of(record[name]) for name in columns.names_of("term"))))
-    if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(
+    if ("gpu" in cells and cells["gpu"].lower() in _NO_NAME) or _IS_WINDOWS.search(
         f"{cells.get('system', '')} {cells.get('description', '')}"
     ):
         return None
@@ -480,6 +485,8 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
     unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
     hours = period_hours(unit) or kind.hours
     usd = dollars_of(found[1], hours) if found else None
+    if foreign := _OTHER_MONEY.search(cell):
+        raise _foreign_money(where, foreign[0])
     if found is None or usd is None or not unit <= UNIT_WORDS:
         raise InputFileError(
             f"{where}: price {cell!r}",

@@ -24,8 +24,6 @@ _MOST_BLOCK: Final = 65_536
 
 MODEL_COLUMNS: Final = ("model", "Model", "model_name", "modelName")
 """Columns of a trace that name a model: they bear on a replay where they name several."""
-UNREAD: Final = "unread"
-"""Column that names those of a row whose titles are not known."""
 UNUSED_COLUMNS: Final = {
     **dict.fromkeys(MODEL_COLUMNS, "all requests are replayed on one model"),
     **dict.fromkeys(("images", "num_images", "image_count"), "images are not counted in its tokens"),

@@ -1,15 +1,18 @@
 """Fabric texts: the line by which published results name their fabric, read into a topology."""
 
-import math
 import re
 from dataclasses import replace
 from typing import Final
 
-from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
-from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Slots, Topology, topology_of
-from advisor.simulator.host_link import host_link_bytes_per_s
+from advisor.simulator.collectives.topology import (
+    INFINIBAND_HOP_S,
+    Slots,
+    Topology,
+    pcie_bytes_per_s,
+    topology_of,
+)
 
 ASSUMED_NODES: Final = 4
 """Number of nodes of a run over a network if the source does not give it."""
@@ -89,7 +92,7 @@ def join_nodes(
         return topology
     size = ranks_per_node or accelerator.node_size
     whole = replace(topology, num_ranks=2 * size, ranks_per_node=size)
-    found, _ = _network(whole, fabric.lower())
+    found, _ = _network(whole, accelerator, fabric.lower())
     return replace(
         topology,
         inter_bytes_per_s=found.inter_bytes_per_s,
@@ -123,26 +126,9 @@ def describe(
     topology = topology_of(accelerator, num_ranks, ranks_per_node=per_node)
     topology = _intra(topology, words, nvls)
     if topology.num_nodes > 1:
-        topology, assumed = _network(topology, words)
+        topology, assumed = _network(topology, accelerator, words)
         assumptions.extend(assumed)
-        if topology.inter_bytes_per_s > (reached := _reached_bytes_per_s(accelerator)):
-            topology = replace(topology, inter_bytes_per_s=reached)
-            assumptions.append(
-                f"a rank sends no more than its own PCIe link carries, {reached / GB:.0f} GB/s, whatever the ports"
-            )
     return topology, tuple(assumptions)
-
-
-def _reached_bytes_per_s(accelerator: Accelerator) -> float:
-    """Return the rate at which an accelerator reaches ports of the network over its own link to the host [bytes/s];
-    infinite where how it is attached is not recorded.
-
-    Assumes: accelerators outside the group lend it no link.
-    """
-    try:
-        return host_link_bytes_per_s(accelerator)
-    except InfeasibleError:
-        return math.inf
 
 
 def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:
@@ -189,8 +175,11 @@ def _intra(topology: Topology, words: str, nvls: str) -> Topology:
     return replace(topology, in_network_reduction=in_switch, peer_to_peer=peer, slots=slots)
 
 
-def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]:
-    """Return the topology with network rate per rank and step between nodes from the text, and the assumptions made."""
+def _network(topology: Topology, accelerator: Accelerator, words: str) -> tuple[Topology, tuple[str, ...]]:
+    """Return the topology with network rate per rank and step between nodes from the text, and the assumptions made.
+
+    A rank sends no faster than over its accelerator's own PCIe link, however many ports its node has.
+    """
     efa = "efa" in words
     ports, gbit = _ports(words, topology.ranks_in_node)
     assumed: tuple[str, ...] = ()
@@ -213,6 +202,12 @@ def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]
     if uses_sockets(words):
         per_rank *= _SOCKET_FRACTION if topology.ranks_in_node > 1 else _SOCKET_FRACTION_OF_ONE
         step = _SOCKET_HOP_S
+    link = pcie_bytes_per_s(accelerator)
+    if gbit is not None and link is not None and link < per_rank:
+        slots = f"PCIe {accelerator.pcie_generation} x{accelerator.pcie_lanes}"
+        rate = f"{link * BITS_PER_BYTE / GIGA:.0f} of {per_rank * BITS_PER_BYTE / GIGA:.0f} Gb/s"
+        assumed = (*assumed, f"{rate} of network for each accelerator, what its {slots} carries")
+        per_rank = link
     shared = bool(re.search(r"sharp|collnet", words))
     return replace(
         topology, inter_bytes_per_s=per_rank, inter_latency_s=step, network_reduction=shared

@@ -10,6 +10,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.nccl_tests import CollectiveName, NcclTestsRow, NcclTestsRun, parse_nccl_tests
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GB
 from advisor.simulator.collectives.prediction import LARGE_BYTES, OPERATIONS, Operation, candidates_s, predict
 from advisor.simulator.collectives.topology import Topology, place_accelerators
 from advisor.simulator.quantity import Quantity
@@ -18,8 +19,9 @@ Verdict = Literal["as expected", "slow", "fast"]
 _SOCKETS_BELOW: Final = 0.3
 """Suspect sockets instead of RDMA if a group over several nodes reaches less than this fraction of its expected
 bandwidth. Own choice: half of the ports, the next slower known fault, leaves half."""
-_MOST_OF_SOCKETS: Final = 15e9
-"""Largest bandwidth that is suspected of sockets [bytes/s]. Own assumption: no published run over sockets has more."""
+_MOST_BY_SOCKETS_BYTES_PER_S: Final = 12.5 * GB
+"""Bus bandwidth above which no sockets are suspected: 100 Gb/s, the fastest network for which NCCL's documentation
+tunes them (NCCL_SOCKET_NTHREADS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _explanations(run: NcclTestsRun, topology: Topology) -> tuple[str, ...]:
             found.append(f"as if {words}")
     if not found and topology.num_nodes > 1:
         expected = predict(predicted, float(largest.num_bytes), topology, algorithm="nccl").bus_bytes_per_s
-        if largest.bus_bytes_per_s < min(_SOCKETS_BELOW * expected.value, _MOST_OF_SOCKETS):
+        if largest.bus_bytes_per_s < min(_SOCKETS_BELOW * expected.value, _MOST_BY_SOCKETS_BYTES_PER_S):
             found.append(
                 "as if sockets carried the messages instead of RDMA (NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME)"
             )

@@ -22,6 +22,9 @@ PCIE_LANE_BYTES_PER_S: Final[dict[int, float]] = {
 """Payload rate of one lane and direction after line coding, by PCIe generation [bytes/s] (PCI-SIG); generation 6 after
 FLIT framing."""
 
+PCIE_COPY_FRACTION: Final = 0.83
+"""Fraction of the PCIe rate that large copies reach: copies from pinned memory, measured by the probes on PCIe 5 x16.
+Copies to network cards are taken to reach the same."""
 INFINIBAND_HOP_S: Final = 5.0 * MICROSECOND_S
 """Small-message step between two nodes over InfiniBand or RoCE [s]: NCCL's own tuning constant (tuning.cc, NET,
 tree)."""
@@ -219,6 +222,18 @@ def pair_of(topology: Topology) -> Topology:
         rate /= topology.ranks_in_node - 1
     in_node = 1 if topology.num_nodes > 1 else 2
     return replace(topology, num_ranks=2, ranks_per_node=in_node, intra_bytes_per_s=rate)
+
+
+def pcie_bytes_per_s(accelerator: Accelerator) -> float | None:
+    """Rate at which an accelerator copies over its own PCIe link, one direction [bytes/s]; None if no link is recorded.
+
+    0.83 · lanes · rate of the PCIe generation
+
+    Source: PCI-SIG rates; copies measured by the probes.
+    """
+    if accelerator.pcie_generation is None or accelerator.pcie_lanes is None:
+        return None
+    return accelerator.pcie_lanes * PCIE_LANE_BYTES_PER_S[accelerator.pcie_generation] * PCIE_COPY_FRACTION
 
 
 def _pcie(accelerator: Accelerator) -> tuple[str, float]:

@@ -1,8 +1,9 @@
 """Recorded traffic: files with one request per row, in the layouts of the public traces and of this project."""
 
 import math
+import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import too_many
-from advisor.catalog.formats.benchmark_result import number_of
-from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, states_failure
+from advisor.catalog.formats.benchmark_result import number_of, typed_number_of
+from advisor.catalog.formats.named_requests import (
+    NAMED_INPUTS,
+    NAMED_OUTPUTS,
+    UNREAD,
+    bears_on_all,
+    states_failure,
+)
 from advisor.catalog.formats.trace_layouts import (
     MODEL_COLUMNS,
     MOONCAKE_BLOCK,
-    UNREAD,
     UNUSED_COLUMNS,
     TraceLayout,
     block_of,
@@ -127,6 +133,8 @@ class _Reading:
     num_abridged: int = 0
     unused: dict[str, dict[str, None]] = field(default_factory=dict)
     """Values of further columns that bear on a replay, of the first rows."""
+    unread: dict[str, None] = field(default_factory=dict)
+    """Columns of numbers or instants that nothing reads, in the first rows."""
     sessions: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     """Instant, tokens and number of turns of each conversation so far."""
     has_times: bool = True
@@ -135,6 +143,10 @@ class _Reading:
 _ROWS_LOOKED_AT: Final = 1000
 """Number of rows in which such columns are looked for."""
 _LONGEST_VALUE: Final = 40
+_CLOCK: Final = re.compile(
+    r"\s*(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})?[T ]*\d{1,2}:\d\d(?::\d\d|\s*$)"
+)
+"""Beginning of a cell that holds an instant."""
 
 
 def read_trace(path: Path) -> Trace:
@@ -173,9 +185,10 @@ def _read(path: Path) -> Trace:
             reading = _Reading(path, layout, block)
         _take(reading, number, row)
         if len(reading.pairs) <= _ROWS_LOOKED_AT:
-            for name in (*UNUSED_COLUMNS, UNREAD):
+            for name in UNUSED_COLUMNS:
                 if (value := row.get(name)) not in (None, "", 0, "0", False, "false", []):
                     reading.unused.setdefault(name, {})[str(value)[:_LONGEST_VALUE]] = None
+            reading.unread.update(dict.fromkeys(_unread_columns(row, reading.layout)))
         if len(reading.pairs) > MOST_REQUESTS:
             raise too_many(path, MOST_REQUESTS, "requests")
         if reading.num_ids > MOST_HASH_IDS:
@@ -185,6 +198,26 @@ def _read(path: Path) -> Trace:
         why = "every row is a request without output tokens" if failed else ""
         raise InputFileError(f"{path}: holds no requests", why=why, fix="give one request per row")
     return _trace_of(reading)
+
+
+def _unread_columns(row: Mapping[str, Any], layout: TraceLayout) -> Iterator[str]:
+    """Yield the names of a row's columns that hold a number or an instant and that nothing reads."""
+    turns = ("timestamp", "delay") if layout.is_conversation else ()
+    own = (
+        layout.time,
+        layout.inputs,
+        layout.outputs,
+        layout.hashes,
+        *layout.marks,
+        *turns,
+        "block_size",
+        "call_id",
+    )
+    for name, cell in row.get(UNREAD, row).items():
+        if name in own or name in UNUSED_COLUMNS or bears_on_all(name):
+            continue
+        if typed_number_of(cell) is not None or _CLOCK.match(str(cell)):
+            yield name
 
 
 def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
@@ -316,7 +349,14 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
         for name, instead in UNUSED_COLUMNS.items()
         if len(reading.unused.get(name, ())) > (1 if name in MODEL_COLUMNS else 0)
     ]
-    found += [f"not read: column {names}" for names in list(reading.unused.get(UNREAD, ()))[:1]]
+    if reading.unread:
+        names = ", ".join(reading.unread)
+        what = (
+            ""
+            if reading.has_times
+            else "; call the one that says when a request came arrived_at_s, in seconds"
+        )
+        found.append(f"columns that are not read: {names}{what}")
     if reading.num_abridged:
         found.append(
             f"hash_ids of {reading.num_abridged:,} requests do not cover their prompts at {reading.block_tokens} "
@@ -393,10 +433,7 @@ _NAMES: Final = {NAMED_INPUTS: "of prompt tokens", NAMED_OUTPUTS: "of output tok
 
 def _tokens(row: Mapping[str, Any], name: str, where: str) -> int:
     value = row.get(name)
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
+    number = typed_number_of(value) or math.nan
     if not (number >= 1 and number.is_integer()):
         raise InputFileError(
             f"{where}: field {_NAMES.get(name, name)}: {value!r}",

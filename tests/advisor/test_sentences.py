@@ -612,3 +612,45 @@ def test_families_of_models_that_make_no_text_are_read_by_one_word() -> None:
     for text, model in (("embed 1M documents with bge", "bge"), ("embed 1M texts, minilm", "minilm")):
         said = understand(text)
         assert (said["--workload"], said["--model"]) == ("embed", model)
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("{0} rpm", "{0} requests per minute"),
+        ("{0} RPS", "{0} requests per second"),
+        ("{0} QPS", "{0} requests/s"),
+        ("{0} req/min", "{0} requests per minute"),
+        ("{0} RPD", "{0} requests per day"),
+        ("{0} TPM", "{0} tokens per minute"),
+        ("{0} tpd", "{0} tokens a day"),
+    ],
+)
+@pytest.mark.parametrize("amount", ["30k", "5,000", "250000"])
+def test_short_words_of_rates_are_those_of_their_periods(short: str, long: str, amount: str) -> None:
+    text = "llama 3.1 8b, 1000 in, 200 out, "
+    assert understand(text + short.format(amount)) == understand(text + long.format(amount))
+    assert "--rate" in understand(text + short.format(amount))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what do I need at home to run deepseek-r1 for under 10k",
+        "deepseek-r1 at home, budget 10k",
+        "a homelab for deepseek-r1 with $10,000",
+        "deepseek-r1 at home for less than 10,000 dollars",
+        "deepseek-r1 zu Hause unter 10k?",
+    ],
+)
+def test_a_sum_for_a_machine_at_home_is_a_purchase(text: str) -> None:
+    with pytest.raises(AdvisorError) as raised:
+        options_of_sentence(text)
+    assert raised.value.fix == "advisor build --budget 10000 --model deepseek-r1"
+
+
+@pytest.mark.parametrize(
+    "text", ["llama 3.1 8b at home for 10 users under 10k context", "llama 3.1 8b at home for 1000 users"]
+)
+def test_a_number_that_is_no_sum_makes_no_purchase(text: str) -> None:
+    assert understand(text)["--model"] == "llama-3.1-8b"

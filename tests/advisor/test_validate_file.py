@@ -272,3 +272,17 @@ def test_a_result_with_a_draft_that_is_not_modelled_is_compared_without_it(cli: 
     found = cli(f"advisor validate file {file} --json").document()["loads"][0]
     assert found["figures"]
     assert any("speculative decoding (mtp) is not in the prediction" in said for said in found["assumed"])
+
+
+@pytest.mark.parametrize(("port_gbit", "status"), [(200, "pass"), (400, "fail")])
+def test_the_rate_of_a_port_is_judged_by_the_network_that_is_named(
+    cli: Cli, tmp_path: Path, port_gbit: int, status: str
+) -> None:
+    file = tmp_path / "ib.txt"
+    file.write_text(
+        "                    RDMA_Write BW Test\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+        " 65536      5000             197.12             196.98             0.375717\n"
+    )
+    found = cli(f'advisor validate file {file} --network "InfiniBand 8x{port_gbit}Gb" --json').document()
+    assert [m["status"] for m in found["measurements"]] == [status]

@@ -24,6 +24,7 @@ from advisor.catalog.formats.server_log import read_server_log
 from advisor.catalog.formats.trtllm_bench import read_trtllm_bench
 from advisor.catalog.formats.vllm_bench import read_vllm_bench
 from advisor.catalog.units import GIB, MIB
+from advisor.probes.topology import read_matrix
 
 FOLDER: Final = Path(__file__).parent / "formats"
 IDS: Final = {
@@ -235,6 +236,47 @@ def test_nvbandwidth_in_other_units_is_refused() -> None:
 def test_a_matrix_of_links_without_all_rows_names_those_that_lack() -> None:
     with pytest.raises(InputFileError, match="GPU3"):
         read_gpu_topology(TEXTS["gpu_topology.txt"][: TEXTS["gpu_topology.txt"].rindex("GPU3")])
+
+
+@pytest.mark.parametrize("num_gpus", [2, 5, 8])
+@pytest.mark.parametrize("cell", ["OK", "CNS", "GNS", "TNS", "NS", "DR", "U"])
+def test_a_matrix_of_peers_is_a_check_and_no_matrix_of_links(cell: str, num_gpus: int) -> None:
+    """Form of `nvidia-smi topo -p2p r`; one pair alone lacks access."""
+    names = [f"GPU{gpu}" for gpu in range(num_gpus)]
+    states = {(0, num_gpus - 1), (num_gpus - 1, 0)}
+    lines = [" \t" + "\t".join(names) + "\t"]
+    for row, name in enumerate(names):
+        cells = [
+            "X" if row == place else cell if (row, place) in states else "OK" for place in range(num_gpus)
+        ]
+        lines.append(f" {name}\t" + "\t".join(cells) + "\t")
+    _, found = read("\n".join([*lines, "", "Legend:", "", "  X    = Self", "  OK   = Status Ok"]), "p2p")
+    (check,) = found.checks
+    assert not found.matrix
+    assert check.status == ("pass" if cell == "OK" else "warn")
+    assert (f"0-{num_gpus - 1}" in check.detail) == (cell != "OK")
+
+
+def test_links_and_peers_of_one_text_are_both_read() -> None:
+    """Reports of machines hold `topo -m` and `topo -p2p` one after the other, in either order."""
+    links = TEXTS["gpu_topology.txt"]
+    peers = " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n"
+    for text in (f"{links}\n{peers}", f"{peers}\n{links}"):
+        _, found = read(text, "topology")
+        assert [check.status for check in found.checks] == ["warn"]
+        assert "GNS" not in found.matrix.partition("Legend")[0]
+        assert read_matrix(found.matrix).links == read_matrix(links).links
+
+
+def test_copies_of_wrong_values_fail() -> None:
+    # NVIDIA/nvbandwidth issue 34
+    text = (
+        "nvbandwidth Version: v0.7\n\nDevice 0: NVIDIA A100-SXM4-80GB (00000000:34:00)\n\n"
+        "Running device_to_device_memcpy_read_ce.\n Invalid value when checking the pattern at 0x70a640000000\n"
+    )
+    (check,) = read_nvbandwidth(text).checks
+    assert check.status == "fail"
+    assert "device_to_device_memcpy_read_ce" in check.detail
 
 
 def test_a_diagnostic_gives_checks_rates_and_the_board() -> None:

@@ -127,7 +127,6 @@ def test_a_list_that_names_no_provider_is_not_given_one(
     ("text", "what"),
     [
         (SKYPILOT.replace("2.0,US", "two,US"), "row 3"),
-        (SKYPILOT.replace("1.58,\n4x", "cheap,\n4x"), "row 3"),
         (SKYPILOT.replace(",12,", ",1200000,"), "row 4"),
         (GPUHUNT.splitlines()[0] + "\n", "no price of an accelerator"),
         (SKYPILOT[:150], "cells"),
@@ -156,7 +155,9 @@ def test_an_accelerator_without_its_machine_is_no_offer(tmp_path: Path) -> None:
     lines = [",".join(row.get(name, "") for name in columns) for row in rows]
     file = file_of(tmp_path, "\n".join((header, *lines, "")))
     assert [price.accelerator for price in prices.read_prices(file, DAY, ["gcp"])] == ["l4"]
-    assert "T4 (without the machine" in " ".join(prices.catalogue_notes(file, DAY, ["gcp"]))
+    assert "without the machine they are attached to are left out: T4" in " ".join(
+        prices.catalogue_notes(file, DAY, ["gcp"])
+    )
 
 
 def test_lines_of_prices_are_read_though_each_looks_like_a_name_and_its_value(tmp_path: Path) -> None:
@@ -325,3 +326,80 @@ def test_a_price_that_some_rows_lack_is_read_where_it_stands(tmp_path: Path) -> 
     assert catalogue is not None
     assert [float(one.usd_per_hour) for one in catalogue_prices(path, catalogue)] == [0.8, 0.5]
     assert unread_columns(path)[0] == ()
+
+
+_NO_PRICES: Final = [
+    "Enquire for pricing",
+    "on request",
+    "Preis auf Anfrage",
+    "TBD",
+    "Sold out",
+    "n/a",
+    "-",
+    "0.00",
+    "$0",
+    "cheap",
+]
+"""Cells of a column of prices that state none."""
+
+
+@pytest.mark.parametrize("said", _NO_PRICES)
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "skypilot"])
+def test_a_row_without_a_price_is_left_out_by_name_and_refuses_no_list(
+    tmp_path: Path, said: str, form: str
+) -> None:
+    rows = [("H200", said), ("L40S", "1.96"), ("B200", said)]
+    if form == "json":
+        text = json.dumps([{"GPU": gpu, "hourly-price": price} for gpu, price in rows])
+    elif form == "markdown":
+        text = "| GPU | price per hour |\n|---|---|\n" + "".join(
+            f"| {gpu} | {price} |\n" for gpu, price in rows
+        )
+    elif form == "csv":
+        text = "gpu,price\n" + "".join(f"{gpu},{price}\n" for gpu, price in rows)
+    else:
+        head = (
+            "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,Price,SpotPrice\n"
+        )
+        text = head + "".join(f"m-{gpu},8,64,{gpu},1,,US,{price},\n" for gpu, price in rows)
+    file = file_of(tmp_path, text)
+    assert [price.accelerator for price in prices.read_prices(file, DAY, ["acme"])] == ["l40s"]
+    notes = " ".join(prices.catalogue_notes(file, DAY, ["acme"]))
+    assert all(f"{gpu} ({said})" in notes for gpu, price in rows if price == said)
+
+
+@pytest.mark.parametrize("name", ["T4", "P4", "V100", "P100", "K80", "tpu-v5e"])
+@pytest.mark.parametrize("instance", ["", "n1-highmem-8"])
+def test_accelerators_without_a_machine_are_no_machine_to_rent(
+    tmp_path: Path, name: str, instance: str
+) -> None:
+    """Source: skypilot-org/skypilot-catalog, catalogs/v8/gcp/vms.csv; the price of a TPU contains its host."""
+    text = (
+        "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice\n"
+        f"{instance},,,{name},1.0,,us-central1,us-central1-a,0.35,0.14\n"
+        "g2-standard-12,12.0,48.0,L4,1.0,,us-central1,us-central1-a,0.9990,0.3999\n"
+    )
+    file = file_of(tmp_path, text)
+    found = prices.read_prices(file, DAY, ["acme"])
+    is_alone = not instance and not name.startswith("tpu")
+    assert any(price.usd_per_hour == 0.35 for price in found) != is_alone
+    said = any(
+        "without the machine" in note and name in note for note in prices.catalogue_notes(file, DAY, ["acme"])
+    )
+    assert said == is_alone
+
+
+def test_lines_of_which_two_look_like_pairs_are_all_read(tmp_path: Path) -> None:
+    lines = [
+        "8x H100 SXM5 80GB — $2.49/GPU/hr on demand",
+        "B200: from $3.79 per GPU-hour (min 8 GPUs)",
+        "A100: $1.19/hr",
+        "MI300X $2.99/hr",
+    ]
+    found = prices.read_prices(file_of(tmp_path, "\n".join(lines)), DAY, ["acme"])
+    assert {price.accelerator: price.usd_per_hour for price in found} == {
+        "h100-sxm": 19.92,
+        "b200-sxm": 3.79,
+        "a100-sxm-80gb": 1.19,
+        "mi300x": 2.99,
+    }

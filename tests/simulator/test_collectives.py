@@ -28,6 +28,8 @@ from advisor.simulator.collectives import (
     topology_of,
 )
 from advisor.simulator.collectives.expert_parallel import GroupLimit, distinct_holders, neighbouring_holders
+from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.graph.model import layers_of
 
 SIZES = np.geomspace(256, 64 * GIB, 160)
@@ -249,6 +251,26 @@ def test_bytes_leave_a_node_no_faster_than_its_ports(operation: str, fabric: str
                 rate = ranks * (min(port, FABRICS[fabric]) if behind_slot else port)
                 outbound = least_outbound_bytes(operation, 1.0, nodes, ranks)
                 assert np.all(OPERATIONS[operation](SIZES, place) >= SIZES * outbound / rate)
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize(
+    "network", ["InfiniBand 4x400Gb", "RoCE 8x400Gb", "EFA 32x100Gb", "800Gb per GPU", "TCP 200Gb"]
+)
+@pytest.mark.parametrize("chip", ["h100-sxm", "a100-sxm-80gb", "v100-pcie-32gb", "l40s", "mi300x", "t4"])
+def test_bytes_leave_a_node_no_faster_than_its_gpus_reach_the_ports(
+    operation: str, network: str, chip: str
+) -> None:
+    """A node with fewer GPUs than ports: each GPU sends over its own PCIe link."""
+    record = by_id(chip)
+    assert record.pcie_generation is not None
+    assert record.pcie_lanes is not None
+    link = PCIE_LANE_BYTES_PER_S[record.pcie_generation] * record.pcie_lanes
+    for ranks in (1, 2, 4):
+        for nodes in (2, 4):
+            place, _ = describe(record, network, ranks * nodes, nodes)
+            outbound = least_outbound_bytes(operation, 1.0, nodes, ranks)
+            assert np.all(OPERATIONS[operation](SIZES, place) >= SIZES * outbound / (ranks * link))
 
 
 def test_twenty_racks_leave_by_fewer_rings_than_they_have_ports() -> None:

@@ -57,6 +57,47 @@ def test_without_header_the_ratio_of_bandwidths_tells_ranks() -> None:
     assert parse_nccl_tests(row(2**30, 4607.6, 1.875)).num_ranks == 16
 
 
+@pytest.mark.parametrize("num_ranks", [2, 3, 16, 24, 32, 64, 256])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mpirun -np {n} --hostfile hosts -x NCCL_DEBUG=INFO ./build/all_reduce_perf -b 8 -e 8G -n 20 -g 1",
+        "mpirun \\\n  --map-by ppr:8:node -n {n} \\\n  ./all_reduce_perf -b 8 -e 8G -f 2",
+        "srun -N 2 --ntasks={n} all_reduce_perf -b 1G -e 8G -n 5",
+    ],
+)
+def test_without_header_the_command_tells_ranks(command: str, num_ranks: int) -> None:
+    """The ratio of rounded bandwidths leaves the ranks of a slow run open, the command does not."""
+    table = row(2**29, 196e3, 2.0 * (num_ranks - 1) / num_ranks)
+    assert parse_nccl_tests(f"$ {command.format(n=num_ranks)}\n{table}").num_ranks == num_ranks
+
+
+def test_ranks_are_processes_times_accelerators_of_each() -> None:
+    text = "mpirun -np 4 ./all_reduce_perf -b 8 -e 8G -t 2 -g 4\n" + row(2**30, 4607.6, 62 / 32)
+    assert parse_nccl_tests(text).num_ranks == 32
+
+
+@pytest.mark.parametrize("first", ["all_reduce", "all_gather"])
+def test_a_text_of_several_programs_has_runs_of_each(first: str) -> None:
+    """No row of one collective counts as that of another."""
+    factors = {"all_reduce": 1.875, "all_gather": 0.9375}
+    redop = {"all_reduce": "sum      -1", "all_gather": "none      -1"}
+    names = [first, *(name for name in factors if name != first)]
+    text = "".join(
+        f"$ mpirun -np 16 ./{name}_perf -b 1G -e 1G -g 1\n{TABLE_HEAD}{row(2**30, 5000.0, factors[name], redop[name])}"
+        for name in names
+    )
+    for asked, expected in ((None, first), ("all_reduce", "all_reduce"), ("all_gather", "all_gather")):
+        found = parse_nccl_tests(text, asked)
+        assert (found.operation, found.num_ranks, len(found.rows)) == (expected, 16, 1)
+        assert any("--op" in words for words in found.assumed)
+
+
+def test_a_build_without_mpi_starts_runs_of_their_own() -> None:
+    text = "mpirun -np 4 ./all_reduce_perf -b 8 -e 8G -g 4\n" + row(2**30, 4607.6, 1.5)
+    assert parse_nccl_tests(text).num_ranks == 4
+
+
 @pytest.mark.parametrize(
     ("program", "operation"),
     [("alltoall_perf", "all_to_all"), ("all_gather_perf", "all_gather"), ("sendrecv_perf", "send_recv")],
@@ -94,6 +135,17 @@ def test_a_network_on_half_its_ports_is_slow_and_says_why() -> None:
     judged = judge_nccl_tests(text)
     assert judged.verdict == "slow"
     assert any("half" in words for words in judged.explanations)
+
+
+@pytest.mark.parametrize("ranks", [2, 16, 32])
+@pytest.mark.parametrize("bus_gb_s", [0.5, 2.0, 5.0, 12.0, 13.0, 20.0, 41.0, 60.0])
+def test_sockets_are_suspected_only_of_rates_that_sockets_reach(ranks: int, bus_gb_s: float) -> None:
+    """NCCL's documentation tunes sockets for networks of up to 100 Gb/s."""
+    size = 8 * 2**30
+    factor = 2.0 * (ranks - 1) / ranks
+    text = header(ranks, "NVIDIA H100 80GB HBM3", per_host=min(8, ranks // 2))
+    judged = judge_nccl_tests(text + TABLE_HEAD + row(size, size * factor / bus_gb_s / 1e3, factor))
+    assert not any("sockets" in words for words in judged.explanations) or bus_gb_s <= 12.5
 
 
 def test_implausibly_fast_is_said_too() -> None:

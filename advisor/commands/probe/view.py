@@ -89,6 +89,7 @@ def sentence(probe: Probe) -> str:
     """Return the verdict in one line, e.g. "8 x h200-sxm: PASS, 61 of 61 checks"."""
     judged = [m for m in probe.measurements if m.status in ("pass", "warn", "fail")]
     passed = sum(m.status == "pass" for m in judged)
+    num_skipped = sum(m.status == "not_measured" and m.id != "pasted.unjudged" for m in probe.measurements)
     number = len(probe.machine.gpus)
     unknown = f"unknown board {probe.machine.gpus[0].name}".rstrip() if number else "no GPU"
     name = probe.accelerator or unknown
@@ -98,7 +99,8 @@ def sentence(probe: Probe) -> str:
     nothing = "no text states the number of GPUs" if is_unseen else "no GPU was found"
     head = f"{number} x {name}" if number else nothing
     words = {"pass": "PASS", "warn": "WARN", "fail": "FAIL"}.get(probe.verdict, "nothing was judged")
-    rest = "" if probe.is_complete else "; not complete, --resume goes on"
+    rest = f", {num_skipped} not measured" if num_skipped else ""
+    rest += "" if probe.is_complete else "; not complete, --resume goes on"
     return (
         f"{head}: {words}, {passed} of {len(judged)} checks passed{rest}"
         if judged

@@ -19,7 +19,7 @@ def trace_answer(
     )
     headline = f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}{bursty}"
     if not has_times:
-        headline = f"{fit.num_requests:,} requests, whose times are not recorded"
+        headline = f"{fit.num_requests:,} requests; no column that is read says when each came"
     rows = tuple(_row(name, lengths) for name, lengths in (("prompt", fit.inputs), ("answer", fit.outputs)))
     headers = ("tokens", "mean", "p50", "p99", "max", "sigma", "distance from lognormal")
     common = (

@@ -1,6 +1,7 @@
 """Verdicts on measured files as answers: servers, memory of a start-up log, and links."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -308,6 +309,8 @@ def links_answer(found: JudgedLinks, inputs: Mapping[str, object], notes: tuple[
     if wrong:
         rows = tuple((check.status.upper(), check.name, check.detail) for check in wrong)
         blocks.append(Table(columns("status | check~ | detail~"), rows, title="Checks that did not pass"))
+    if skipped := [check.name for check in found.checks if check.status == "skip"]:
+        blocks.append(Paragraph(f"Not measured, as the diagnostic skipped it: {', '.join(skipped)}."))
     if measurements:
         rates = tuple(
             (
@@ -362,14 +365,13 @@ def _links_headline(found: JudgedLinks) -> str:
     ]
     parts = []
     if rates:
-        parts.append(
-            f"{sum(m.status == 'pass' for m in rates)} of {len(rates)} rates are as expected on {found.accelerator}"
-        )
+        where = f" on {found.accelerator}" if found.accelerator else ""
+        parts.append(f"{sum(m.status == 'pass' for m in rates)} of {len(rates)} rates are as expected{where}")
     if found.checks:
-        ran = [check for check in found.checks if check.status != "skip"]
-        parts.append(f"{sum(check.status == 'pass' for check in ran)} of {len(ran)} checks passed")
-        if idle := [check.name for check in found.checks if check.status == "skip"]:
-            parts.append(f"{len(idle)} did not run: {', '.join(dict.fromkeys(idle))}")
+        counts = Counter(check.status for check in found.checks)
+        parts.append(f"{counts['pass']} of {len(found.checks)} checks passed")
+        if counts["skip"]:
+            parts.append(f"{counts['skip']} skipped")
     if found.topology is not None:
         parts.append(f"{found.topology.num_gpus} GPUs")
     return "; ".join(parts) if parts else "Nothing in the report is judged without --gpu."

@@ -47,7 +47,8 @@ def _answer_of(
     if isinstance(found, LinkReport):
         from advisor.probes.link_judgement import judge_links
 
-        return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes), frozenset()
+        judged = judge_links(found, _accelerator(found, stated), asked.network or "")
+        return links_answer(judged, inputs, notes), frozenset()
     if isinstance(found, ServerLog):
         around = {} if found.model else conditions_around(text)
         return memory_answer(compare_memory(found, around | stated), found, inputs, notes), frozenset()
