@@ -213,7 +213,7 @@ def _without(sentence: str, found: re.Match[str]) -> str:
 
 def _is_seen(name: str, seen: Iterable[str]) -> bool:
     """Whether a part was named before: a card by its number, another part by the words of its name."""
-    return any(_is_alike(TypedLine(one, one, ""), TypedLine(name, name, "")) for one in seen)
+    return any(are_alike(TypedLine(one, one, ""), TypedLine(name, name, "")) for one in seen)
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
@@ -261,7 +261,7 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     for swap in swaps:
         if not mentions_in(swap.old.what) and not _is_of_no_record(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
-        places = (n for n, line in enumerate(found) if _is_alike(line, swap.old))
+        places = (n for n, line in enumerate(found) if are_alike(line, swap.old))
         place = next(places, None)
         if place is None:  # the 1660 of a list that has a GTX 1660 Super
             place = next((n for n, line in enumerate(found) if _bears_number(line, swap.old)), None)
@@ -338,7 +338,7 @@ def _is_named_again(one: TypedLine, line: TypedLine) -> bool:
 
 def _are_same(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part, or memory of one size."""
-    return _is_alike(line, other) or _is_alike(other, line) or _are_kits(line, other)
+    return are_alike(line, other) or are_alike(other, line) or _are_kits(line, other)
 
 
 def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLine | None:
@@ -380,7 +380,7 @@ def _are_kits(line: TypedLine, other: TypedLine) -> bool:
     return sizes[0] == sizes[1] > 0.0
 
 
-def _is_alike(line: TypedLine, other: TypedLine) -> bool:
+def are_alike(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part: cards by their number, other parts by the words of the shorter name."""
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
@@ -425,7 +425,7 @@ def with_additions(
     notes = []
     for addition in additions:
         cards = [n for n, line in enumerate(found) if find_card_name(line.what) is not None]
-        alike = [n for n in cards if addition.is_same or _is_alike(found[n], addition.new)]
+        alike = [n for n in cards if addition.is_same or are_alike(found[n], addition.new)]
         if alike:
             place = alike[0]
             old = found[place]
