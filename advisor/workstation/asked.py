@@ -1,14 +1,17 @@
 """Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.foreign_words import regex, whole
+from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import mentions_in, model_names_in
+from advisor.workstation.performance import MachineLoad, best_run
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -24,6 +27,8 @@ _ENOUGH: Final = whole("enough")
 Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
+MODELS_OF_A_CHOICE: Final = ("70b", "32b", "14b", "8b")
+"""Models by which machines are compared if a question names none, the largest first."""
 SMALLER_MODELS: Final = ("gpt-oss-120b", *USUAL_MODELS)
 """Models that an answer names in place of one that does not fit, the largest first."""
 _BYTES_PER_WEIGHT: Final = 0.6
@@ -74,6 +79,23 @@ def usual_model(listings: Sequence[Listing]) -> str:
         return USUAL_MODELS[0]
     able = (name for name in USUAL_MODELS if weight_bytes(models.get(name).record) <= max(memory))
     return next(able, USUAL_MODELS[-1])
+
+
+def models_of_a_choice(
+    hardware: Sequence[Hardware | None], load: MachineLoad
+) -> dict[str, tuple[float, ...]]:
+    """Return the rate of each machine with the usual models that the memory of one of them holds, the largest first
+    [tokens/s]; 0 where a machine does not hold a model."""
+    found: dict[str, tuple[float, ...]] = {}
+    for name in MODELS_OF_A_CHOICE:
+        asked = replace(load, model=models.get(name).record, precision=None)
+        runs = [best_run(one, asked) if one is not None and one.num else None for one in hardware]
+        rates = tuple(
+            run.output_tokens_per_s.value if run is not None and not run.on_cpu else 0.0 for run in runs
+        )
+        if any(rates):
+            found[name] = rates
+    return found
 
 
 def memory_bytes(listing: Listing) -> float:

@@ -607,9 +607,7 @@ class _ListingReader(PartReader):
     def _note_systems(self, system: System | None, num: int) -> None:
         """Say what several machines, or a machine with further cards, are judged as."""
         if system is not None and num > 1 and not can_join(system):
-            self._notes.append(
-                f"{num} machines are listed: the speed is that of one, as no source states a network"
-            )
+            self._notes.append(f"{num} machines are listed: a model that one of them holds runs on one")
         if system is not None and "cards" in self._machine:
             self._notes.append(
                 f"the speed is that of {system.name} or of the cards beside it, whichever is faster: no engine here "

@@ -153,7 +153,8 @@ def weigh(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
         _read(clause, lines[0].where, own, options, pieces)
     own = [as_owned(line) for line in own]
     there = [*pieces, *(line for line in own if not any(are_alike(one, line) for one in pieces))]
-    kinds = {kind for one in options for kind in one.kinds}
+    joins = {kind for one in options for kind in one.kinds} <= _JOINING
+    joins = joins and not any(kind_in_line(line) == "system" for line in there)
     if not _is_weighed(asks, clauses, own, pieces, options):
         return []
     takes_all = any(regex("weigh.all").search(one.masked) for one in asks)
@@ -161,9 +162,9 @@ def weigh(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
     for one in options:
         name = f"another {one.name}" if one.is_more else f"{one.name} instead"
         found.append((name, _with_option(one, there, own, takes_all=takes_all)))
-        if kinds <= _JOINING and not one.is_more and not takes_all:
+        if joins and not one.is_more and not takes_all:
             found.append((f"{one.name} beside it", [*there, *one.lines]))
-    kept = (line for line in there if kind_in_line(line) in _LARGE | kinds)
+    kept = (line for line in there if kind_in_line(line) in {*_LARGE, *options[0].kinds})
     names = (
         f"{'' if line.quantity == 1 else f'{line.quantity} x '}{line.what.strip(' .,:;?!')}" for line in kept
     )
@@ -181,22 +182,13 @@ def _is_weighed(
     options: Sequence[_Option],
 ) -> bool:
     """Whether sentences weigh parts that may come against those that are there."""
-    kinds = [one.kinds for one in options]
-    is_of_one_kind = (
-        bool(options)
-        and all(each == kinds[0] or each | kinds[0] <= _LARGE for each in kinds)
-        and kinds[0] <= _KINDS
-    )
-    named = {kind_in(line.what) for line in own}
-    is_there = kinds[0] if options else set()
-    is_there = bool(
-        (is_there | _LARGE if is_there <= _LARGE else is_there) & {*named, *map(kind_in_line, pieces)}
-    )
-    if (
-        not is_of_one_kind
-        or not is_there
-        or any(regex("remark.bridge_named").search(one.masked) for one in asks)
-    ):
+    if not options or any(regex("remark.bridge_named").search(one.masked) for one in asks):
+        return False
+    first, *others = (one.kinds for one in options)
+    # A card may come in place of a whole machine, and the other way round.
+    exchanged = first | _LARGE if first <= _LARGE else first
+    there = {*map(kind_in_line, own), *map(kind_in_line, pieces)}
+    if not (first <= _KINDS and all(each <= exchanged for each in others) and exchanged & there):
         return False
     gives = any(one.weighs for one in asks)
     doubts = any(one.doubts for one in clauses)
@@ -224,6 +216,8 @@ def _with_option(
         return list(option.lines)
     if option.is_more and not option.drops:
         return [*there, *option.lines]
+    # A card takes the place of a complete machine as a machine around it does.
+    there = [line for line in there if not (option.kinds <= _LARGE and kind_in_line(line) == "system")]
     first, *others = option.lines
     kind = kind_in(first.what) or ""
     gone = [line for line in option.drops or own if kind_in(line.what) == kind] or [

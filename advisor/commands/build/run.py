@@ -26,7 +26,7 @@ from advisor.workstation.knee import speed_of
 from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
 from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planner import LEAST_FRONTIER, plan
-from advisor.workstation.valuation import best_use
+from advisor.workstation.valuation import best_use, hardware_of_system
 
 if TYPE_CHECKING:
     from advisor.workstation.listing import Listing
@@ -135,6 +135,13 @@ def _instead(
 def _runs(verdict: "Verdict", *, on_cards: bool) -> bool:
     run = verdict.build.performance
     return run is not None and not (on_cards and run.run.on_cpu)
+
+
+def hardware_listed(listing: "Listing", question: Question) -> Hardware | None:
+    """Return the hardware of a list: that of its complete machine, or of its cards as they are used together."""
+    if listing.system is not None:
+        return hardware_of_system(listing.system)
+    return best_use(listing.machine, question)[0]
 
 
 def _num_able(question: Question) -> int | None:
@@ -311,7 +318,14 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         is_mostly_on_cpu,
         verdict_answer,
     )
-    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
+    from advisor.workstation.asked import (
+        format_in,
+        models_in,
+        models_of_a_choice,
+        questions_in,
+        usual_model,
+        window_in,
+    )
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -348,8 +362,15 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     ]
     full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
+    usual: dict[str, tuple[float, ...]] = {}
     if is_choice:  # their table compares decoding
         question = replace(question, load=replace(question.load, counts_prompts=False))
+        if conditions.model not in (asked.conditions.model, *models_in(words)):
+            usual = models_of_a_choice([hardware_listed(one, question) for _, one in listings], question.load)
+        if usual:
+            question = replace(
+                question, load=replace(question.load, model=models.get(next(iter(usual))).record)
+            )
     verdicts = [
         judge_listing(
             listing,
@@ -377,5 +398,5 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]
-    answer = choice_answer(listings, verdicts, answers, question) if is_choice else answers[0]
+    answer = choice_answer(listings, verdicts, answers, question, usual) if is_choice else answers[0]
     return with_calibration(answer, question.load.calibration)

@@ -154,6 +154,9 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         partly = ", but not on its cards alone" if fit else ""
         if run.rate_of_kit:
             fit += f" At the rating of its kit, main memory would give about {run.rate_of_kit:.3g} tokens/s."
+        num = verdict.build.performance.num_machines if verdict.build.performance is not None else 1
+        if num > 1:
+            return f"{opening} Not on one; on {num} together by llama.cpp RPC, {speed}; not measured."
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
     if asked == "lanes":
         return _lanes_words(verdict, question)
