@@ -67,10 +67,12 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     builds += [build for build in second_hand if not _is_matched(build, new)]
     if not builds:
         raise _nothing(program, question, book)
+    ordered = _sort_builds(builds, question)
+    beside = new[0] if new and not ordered[0].is_used else None
     return PlanResult(
-        builds=first_builds(_sort_builds(builds, question), question.top),
-        saving=_best_saving(new[0], builds, question) if new else None,
-        gaining=_best_gain(new[0], builds) if new else None,
+        builds=first_builds(ordered, question.top),
+        saving=_best_saving(beside, builds, question) if beside is not None else None,
+        gaining=_best_gain(beside, builds) if beside is not None else None,
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -433,9 +435,11 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds: with a target the cheapest new one first and then by price, else the knee and then by speed;
-    then those whose price is one page's estimate, and last those that another beats in both."""
+    then those whose price is one page's estimate, and last those that another beats in both. Second-hand machines are
+    steps to the knee only where nothing new comes near them."""
     by_price = question.target_tokens_per_s is not None
-    ladder = steps(builds)
+    far = not by_price and _is_far_ahead(builds)
+    ladder = steps([replace(build, is_used=False) for build in builds] if far else builds)
     best = min(ladder, key=lambda step: step.total_usd, default=None) if by_price else knee(ladder)
     first = None if best is None else (best.name, best.total_usd)
     return tuple(
@@ -450,6 +454,18 @@ def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ..
             ),
         )
     )
+
+
+def _is_far_ahead(builds: Sequence[Build]) -> bool:
+    """Whether a machine with second-hand parts is `FAR_AHEAD` times as fast as any new one."""
+    new = [dependable_speed_of(build) for build in builds if not build.is_used]
+    used = (dependable_speed_of(one) for one in builds if one.is_used and not one.rests_on_one_estimate)
+    return bool(new) and max(used, default=0.0) >= FAR_AHEAD * max(new)
+
+
+FAR_AHEAD: Final = 2.0
+"""Speed of a machine with second-hand parts over that of the fastest new one for the money from which it may head an
+answer: a new PC without a card does not do what a used card does. Own choice."""
 
 
 def first_builds(

@@ -148,7 +148,10 @@ def _used_words(found: PlanResult) -> str:
     """Return what second-hand parts save, or that only they answer the question; empty where they do neither."""
     first = found.builds[0]
     if first.is_used:
-        return "No machine of new parts does it for the money: this one has second-hand parts."
+        new = [build for build in found.builds if not build.is_used]
+        if not new:
+            return "No machine of new parts does it for the money: this one has second-hand parts."
+        return f"It has second-hand parts: of new ones, {_beside_words(max(new, key=speed_of), first)}."
     told = []
     if found.saving is not None:
         saved = usd(first.total_usd - found.saving.total_usd)
@@ -159,12 +162,25 @@ def _used_words(found: PlanResult) -> str:
 
 
 def _beside_words(other: Build, first: Build) -> str:
-    """Return a machine with its price, and how fast it is beside the first one."""
-    gain = speed_of(other) / speed_of(first) - 1.0
-    speed = "as fast" if abs(gain) <= _SAME else f"{abs(gain):.0%} {'faster' if gain > 0 else 'slower'}"
+    """Return a machine with its price, and how fast it decodes beside the first one."""
+    rates = [
+        build.performance.decode_tokens_per_s.value if build.performance else 0.0 for build in (other, first)
+    ]
+    ratio = rates[0] / rates[1]
+    speed = "as fast" if abs(ratio - 1.0) <= _SAME else _ratio_words(ratio)
     return f"{other.name} for {usd(other.total_usd)} is {speed}"
 
 
+def _ratio_words(ratio: float) -> str:
+    """Return words on a ratio of speeds: `9.0 times as fast`, `24 % faster`."""
+    times = max(ratio, 1.0 / ratio)
+    if times >= _TIMES_FROM:
+        return f"{times:.1f} times as {'fast' if ratio > 1.0 else 'slow'}"
+    return f"{abs(ratio - 1.0):.0%} {'faster' if ratio > 1.0 else 'slower'}"
+
+
+_TIMES_FROM: Final = 1.5
+"""Ratio of speeds from which it is told as times, below which as a fraction."""
 _SAME: Final = 0.01
 """Difference of speed up to which two machines are called equally fast."""
 
