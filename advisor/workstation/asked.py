@@ -12,6 +12,7 @@ from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import mentions_in, model_names_in
 from advisor.workstation.performance import MachineLoad, best_run
+from advisor.workstation.typed_line import number_in
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -24,7 +25,7 @@ _FORMATS: Final = {
 }
 """Format by its short name; four bits are those of a question without any."""
 _ENOUGH: Final = whole("enough")
-Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit"]
+Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit", "price", "circuit", "worth"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
 MODELS_OF_A_CHOICE: Final = ("70b", "32b", "14b", "8b")
@@ -48,6 +49,36 @@ def models_in(text: str) -> tuple[str, ...]:
 
 _SAME_SIZE: Final = 0.05
 """Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
+
+
+def streams_in(text: str) -> int:
+    """Return the number of people that a text says use one machine, each as a stream; 1 if it names none."""
+    found = regex("question.team").search(text)
+    return max(number_in(found["team"] or found["users"]), 1) if found is not None else 1
+
+
+def larger_in(text: str) -> str:
+    """Return the smallest usual model that is larger than one which a text wants to exceed (`beyond 14B models`); empty
+    if it wants none."""
+    for name in (one for row in text.splitlines() for one in model_names_in(row)):
+        if regex("question.beyond").search(text[: text.index(name)]) is not None:
+            return next_larger(parameter_count(models.get(name).record).total)
+    return ""
+
+
+def larger_than_held(listing: Listing, most_bytes: float) -> str:
+    """Return the largest usual model whose weights the cards of a list do not hold and a memory does [bytes]; empty if
+    there is none."""
+    memory = memory_bytes(listing)
+    sizes = ((name, weight_bytes(models.get(name).record)) for name in MODELS_OF_A_CHOICE)
+    return next((name for name, size in sizes if 0.0 < memory < size <= most_bytes), "")
+
+
+def next_larger(num_weights: float) -> str:
+    """Return the smallest usual model with more weights than a number; empty if none has."""
+    usual = ((parameter_count(models.get(one).record).total, one) for one in MODELS_OF_A_CHOICE)
+    larger = (each for each in usual if each[0] > (1.0 + _SAME_SIZE) * num_weights)
+    return min(larger, default=(0.0, ""))[1]
 
 
 def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
@@ -118,8 +149,9 @@ def _sentence_ahead(text: str) -> str:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, or why the machine switches off; whether
-    the machine runs the model; what narrow links cost; whether the parts fit the case; which slots the cards take; what
-    a bridge brings; and whether an adapter does for a card's plug."""
+    the machine runs the model; what narrow links cost; whether the parts fit the case; whether a price is fair, a
+    circuit carries the machine, and it is worth its money; which slots the cards take; what a bridge brings; and
+    whether an adapter does for a card's plug."""
     sentences = [
         # `The supply has 900 W. Is that enough?` speaks of what stands before it.
         f"{_sentence_ahead(text[: found.start()])} {found.group()}"
@@ -147,10 +179,22 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     of_bridge = [one for one in sentences if regex("question.of_bridge").search(one)]
     if any(regex("question.of_fit").search(one) for one in sentences if one not in (*of_model, *of_bridge)):
         asked.append("fit")
-    if any(regex("question.of_slots").search(one) for one in sentences):
-        asked.append("slots")
+    # Whether a machine takes parts is a question for room and for power.
+    takes = any(
+        regex("question.of_take").search(one) and regex("question.supply").search(one) is None
+        for one in sentences
+        if one not in of_model
+    )
+    asked += ["fit", "supply"] if takes else []
+    asked += [
+        name for name in _BY_WORDS if any(regex(f"question.of_{name}").search(one) for one in sentences)
+    ]
     if of_bridge:
         asked.append("bridge")
     if any(regex("question.of_adapter").search(one) for one in sentences):
         asked.append("adapter")
-    return tuple(asked)
+    return tuple(dict.fromkeys(asked))
+
+
+_BY_WORDS: Final[tuple[Asked, ...]] = ("price", "circuit", "slots", "worth")
+"""Questions that the words of their sentences tell alone."""

@@ -104,6 +104,11 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     if circuit is not None:
         amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
+    else:
+        outlets = (regex("remark.outlet").search(line.text) for line in lines)
+        found.circuit = next((_circuit_of(outlet) for outlet in outlets if outlet is not None), None)
+        if found.circuit is not None:
+            found.notes.append(f"the outlet is taken as {found.circuit}")
     lines, limit = _cut_out(lines, regex("remark.wall_limit"))
     if limit is not None:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
@@ -132,6 +137,21 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         found.lines = lines
         found.notes.clear()
     return found
+
+
+def _circuit_of(outlet: re.Match[str]) -> Circuit:
+    """Return the circuit of an outlet that is named by its country or its amperes: 15 and 20 A are those of walls with
+    120 V, others those of walls with 230 V."""
+    if outlet["us"]:
+        return Circuit(120.0, 15.0)
+    if outlet["amps"] is None:
+        return Circuit(230.0, 13.0 if outlet["uk"] else 16.0)
+    amps = float(outlet["amps"])
+    return Circuit(120.0 if amps in _AMPS_AT_120_V else 230.0, amps)
+
+
+_AMPS_AT_120_V: Final = (15.0, 20.0)
+"""Amperes of the circuits of outlets with 120 V (NEMA 5-15 and 5-20)."""
 
 
 def _cut_out(

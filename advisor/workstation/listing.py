@@ -442,7 +442,8 @@ class _ListingReader(PartReader):
         self._notes += repeated
         is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
         tells_owned = any(line.is_owned for line in lines)
-        if not tells_owned and (remarks.is_present or (remarks.is_running and is_changed)):
+        asks_next = remarks.upgrade_usd is not None
+        if not tells_owned and (asks_next or remarks.is_present or (remarks.is_running and is_changed)):
             # What joins a machine that is there is bought, the rest is not; a list may tell itself what is whose.
             lines = [line if line.is_wanted else as_owned(line) for line in lines]
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)

@@ -144,7 +144,11 @@ def _own_supply_words(machine: Assembly) -> str:
     """Return what may take the place of a supply whose leads fit its own machine alone; empty for any other supply."""
     supplies = machine.supplies
     is_own = supplies is not None and any(psu.sold_with for psu in supplies.psus)
-    return "a larger supply of the machine's maker (others seldom have its leads)" if is_own else ""
+    return (
+        "a larger supply of the machine's maker, if it sells one (others seldom have its leads)"
+        if is_own
+        else ""
+    )
 
 
 def supply_words(load_w: float, machine: Assembly) -> str:
@@ -547,7 +551,13 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
         f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
-    return why, f"another circuit (240V/20A), or {_cap_that_fits(actual, limit, machine)}"
+    # A wall of 230 V has no 240V/20A circuit to offer: there, an electrician lays one of more amperes.
+    other = "240V/20A" if wall.volts < _LEAST_HIGH_V else f"{wall.volts:g}V/32A, laid for it"
+    return why, f"another circuit ({other}), or {_cap_that_fits(actual, limit, machine)}"
+
+
+_LEAST_HIGH_V: Final = 200.0
+"""Least voltage of a wall of countries where all outlets have about 230 V [V]."""
 
 
 @_power_rule(

@@ -11,7 +11,7 @@ from advisor.catalog.dtypes import GGUF_STEPS, bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
-from advisor.commands.build.options import BuildInput, CheckInput
+from advisor.commands.build.options import BuildConditions, BuildInput, CheckInput
 from advisor.commands.build.question import question_of
 from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from advisor.workstation.upgrades import Upgrades
     from advisor.workstation.verdict import Verdict
 
+MOST_STREAMS: Final = 256
+"""Largest number of streams for which a machine is judged."""
 MOST_OTHERS: Final = 4
 """Largest number of further models by which a list is judged that names several."""
 _LIST_FILES: Final = frozenset((".toml", ".json", ".txt", ".md", ".csv", ".tsv"))
@@ -171,8 +173,27 @@ def _upgrades_of(
     return best_upgrades(listing, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
-_LEAST_GAIN: Final = 1.25
-"""Speed over the present one from which parts are worth a purchase: predictions err by as much. Own choice."""
+def _larger_goal(
+    listing: "Listing", conditions: BuildConditions, shared: SharedOptions, book: PriceBook
+) -> str:
+    """Return the largest usual model that the cards of a list do not hold and that they hold with the next parts for
+    which the list asks; empty if it asks for none, or they do not. Whoever asks for parts without a model wants more
+    than the machine does."""
+    from advisor.workstation.asked import larger_than_held
+    from advisor.workstation.upgrades import USUAL_UPGRADE_USD, best_upgrades, most_bytes_for
+
+    usd = listing.upgrade_usd
+    if usd is None or listing.machine.cpu is None:
+        return ""
+    goal = larger_than_held(listing, most_bytes_for(listing.machine, usd or USUAL_UPGRADE_USD, book))
+    if not goal:
+        return ""
+    question, _ = question_of(replace(conditions, model=goal), BuildInput(), shared)
+    found = best_upgrades(listing, question, book, usd).builds
+    runs = (build.performance.run for build in found if build.performance is not None)
+    return goal if any(not run.on_cpu for run in runs) else ""
+
+
 _TWICE: Final = 2.0
 """Speed over the present one that people notice, whose price an answer tells if the sum buys less. Own choice."""
 
@@ -185,9 +206,9 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
         return replace(found, builds=found.builds[: question.top]), ""
     spent = question.budget_usd
     before = present.request_tokens_per_s
-    from advisor.workstation.upgrades import worthy_first
+    from advisor.workstation.upgrades import LITTLE_GAIN, worthy_first
 
-    able = _with_parts(found, question, _LEAST_GAIN * before)
+    able = _with_parts(found, question, LITTLE_GAIN * before)
     faster = tuple(worthy_first(able, question.have)[: question.top])
     if faster and max(map(speed_of, faster)) >= _TWICE * before:
         return replace(found, builds=faster), ""
@@ -320,9 +341,11 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     )
     from advisor.workstation.asked import (
         format_in,
+        larger_in,
         models_in,
         models_of_a_choice,
         questions_in,
+        streams_in,
         usual_model,
         window_in,
     )
@@ -349,9 +372,20 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     listings = read_listings(file, book, texts, pasted)
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
     rest: list[str] = []
+    said: list[str] = []
+    streams = streams_in(words)
+    if streams > 1 and conditions.concurrency == 1:
+        conditions = replace(conditions, concurrency=min(streams, MOST_STREAMS))
+        said.append(f"{streams} people are taken as as many streams at once: --streams sets another number")
     if conditions.model is None:
-        named, *rest = models_in(words) or ("",)
-        model = named or usual_model([listing for _, listing in listings])
+        larger = larger_in(words)
+        named, *rest = ((larger,) if larger else models_in(words)) or ("",)
+        model = named or _larger_goal(listings[0][1], conditions, shared, book)
+        if model and not named:
+            said.append(
+                f"no model is named: the next parts are those for {model}, which the cards do not hold yet"
+            )
+        model = model or usual_model([listing for _, listing in listings])
         precision = conditions.precision or (
             format_in(words, [one for _, one in listings]) if named else None
         )
@@ -385,7 +419,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             verdict,
             listing,
             question,
-            (*notes, *listing.notes),
+            (*said, *notes, *listing.notes),
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
