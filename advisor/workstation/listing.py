@@ -61,7 +61,7 @@ from advisor.workstation.typed_line import (
     with_factor,
     without_price,
 )
-from advisor.workstation.weighing import weigh
+from advisor.workstation.weighing import machines_apart, weigh
 
 MOST_PARTS: Final = 256
 """Largest number of parts in one list. A tower of eight cards has about 40."""
@@ -183,7 +183,9 @@ def read_listings(
     for heading, text in sections:
         lines = of_parts + (read_pasted_text(text, where, signs) if text else [])
         _check_length_of_list(lines, path)
-        choices = [("", lines)] if heading else weigh(lines) or split_alternatives(lines)
+        choices = (
+            [("", lines)] if heading else weigh(lines) or machines_apart(lines) or split_alternatives(lines)
+        )
         read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
         # A question that compares machines lists no whole one.
         found += [

@@ -95,7 +95,7 @@ class _Clause:
         exchanges = [act for _, _, act in before if act in ("drop", "swap")]
         if regex("weigh.instead").match(behind) or regex("weigh.against").search(ahead):
             return "new"
-        if exchanges and regex("weigh.from").search(ahead):
+        if (exchanges and regex("weigh.from").search(ahead)) or regex("weigh.arrow").match(behind):
             return "own"
         if exchanges and before[-1][2] != "keep" and regex("weigh.for").search(ahead):
             return "new"
@@ -228,6 +228,42 @@ def _with_option(
     return [*(line for line in kept if line.block != BOUGHT), first, *others]
 
 
+def machines_apart(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
+    """Return the machines between which a sentence asks to choose of which one is sold whole and another one is told by
+    its CPU or board, with their names; none if it asks for none. A whole machine takes no parts, so what stands on the
+    other side of `or` is another machine with all that its side names."""
+    parted = [(line, _clauses_of(line)) for line in lines]
+    asks = [
+        one for _, each in parted for one in each if {"system"} < {mention.kind for mention in one.mentions}
+    ]
+    if len(asks) != 1 or asks[0].weighs:
+        return []
+    (clause,) = asks
+    bounds = list(regex("weigh.apart").finditer(clause.masked))
+    starts = [0, *(found.end() for found in bounds)]
+    stops = [*(found.start() for found in bounds), len(clause.text)]
+    sides: list[tuple[str, set[str]]] = []
+    for start, stop in zip(starts, stops, strict=True):
+        inside = [one for one in clause.mentions if start <= one.start < stop]
+        kinds = {one.kind for one in inside}
+        spans = [[one] for one in inside] if kinds == {"system"} else [inside] if inside else []
+        for span in spans:
+            price = regex("weigh.price").match(clause.text, span[-1].end)
+            begin = start_of(clause.text, start, span[0])
+            sides.append((clause.text[begin : span[-1].end if price is None else price.end()], kinds))
+    is_told = any(kinds == {"system"} for _, kinds in sides) and any(
+        kinds & {"cpu", "board"} for _, kinds in sides
+    )
+    mixed = any("system" in kinds and kinds != {"system"} for _, kinds in sides)
+    if len(sides) < 2 or not is_told or mixed:
+        return []
+    if any(one.mentions for _, each in parted for one in each if one is not clause):
+        return []
+    where = lines[0].where
+    named = [regex("remark.article").sub("", text.strip()) for text, _ in sides]
+    return [(name, [replace(read_line(name, where), text=name)]) for name in named]
+
+
 def _clauses_of(line: TypedLine) -> list[_Clause]:
     """Return the sentences of a line; none of a row with a label."""
     if line.category is not None:
@@ -278,7 +314,9 @@ def _read(
         )
         role = told
         if role is None and mention.kind in _LARGE:
-            role = "new" if has_cards or own or "own" in roles else "own"
+            # The first card of a question what to give away is one that is there.
+            is_first = clause.weighs and not (has_cards or own or "own" in roles)
+            role = "own" if is_first else "new"
         is_there = any(are_alike(one, line) for one in (*own, *listed))
         if is_there and not is_more and told != "new":
             role = "own"

@@ -138,3 +138,34 @@ def test_a_question_whether_a_machine_takes_a_card_weighs_none(question: str) ->
 def test_a_decided_swap_is_one_machine(statement: str) -> None:
     (found,) = read(f"i7-8700K, ASUS Prime Z370-A, 32GB DDR4, GTX 1080 Ti. {statement}").values()
     assert cards_of(found) == ("rtx-5090",)
+
+
+WHOLE = ["Mac Studio M3 Ultra 512GB", "DGX Spark", "Framework Desktop 128GB"]
+HOSTS = [
+    "EPYC 9355 with 12x64GB DDR5-6400 and an RTX 5090",
+    "EPYC 7532 + 256GB DDR4 + RTX 3090",
+    "Ryzen 9 9950X, 128GB DDR5, RTX 5090",
+    "2x RTX 3090 with a 5950X",
+]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("whole", WHOLE)
+@pytest.mark.parametrize(
+    "question",
+    [
+        "{whole} or an {host} for DeepSeek R1?",
+        "{host} vs {whole} for a 70B",
+        "Should I buy a {whole}, or a {host}?",
+        "Torn: a {host} or rather a {whole}?",
+    ],
+)
+def test_what_stands_beside_a_whole_machine_is_another_one(question: str, whole: str, host: str) -> None:
+    found = read(question.format(whole=whole, host=host)).values()
+    assert len(found) == 2
+    assert sorted(listing.system is not None for listing in found) == [False, True]
+    for listing in found:
+        is_whole = listing.system is not None
+        assert (listing.machine.cpu is None) == is_whole
+        assert bool(cards_of(listing)) != is_whole
+        assert not listing.unknown
