@@ -115,8 +115,9 @@ def usual_model(listings: Sequence[Listing]) -> str:
 def models_of_a_choice(
     hardware: Sequence[Hardware | None], load: MachineLoad
 ) -> dict[str, tuple[float, ...]]:
-    """Return the rate of each machine with the usual models that the memory of one of them holds, the largest first
-    [tokens/s]; 0 where a machine does not hold a model."""
+    """Return the rate of each machine with the usual models that the memory of one of them holds [tokens/s], 0 where a
+    machine does not hold a model: first the largest that two of them hold, by which they are compared, then the others
+    from the largest on."""
     found: dict[str, tuple[float, ...]] = {}
     for name in MODELS_OF_A_CHOICE:
         asked = replace(load, model=models.get(name).record, precision=None)
@@ -126,7 +127,8 @@ def models_of_a_choice(
         )
         if any(rates):
             found[name] = rates
-    return found
+    shared = next((name for name, rates in found.items() if sum(map(bool, rates)) > 1), "")
+    return {shared: found[shared], **found} if shared else found
 
 
 def memory_bytes(listing: Listing) -> float:

@@ -186,7 +186,7 @@ def read_listings(
         choices = (
             [("", lines)] if heading else weigh(lines) or machines_apart(lines) or split_alternatives(lines)
         )
-        read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+        read, unread = _read_choices(choices, book)
         # A question that compares machines lists no whole one.
         found += [
             (
@@ -194,12 +194,31 @@ def read_listings(
                 replace(
                     one,
                     is_running=one.is_running or bool(name),
-                    notes=(*one.notes, *_currency_notes(text, one.lines)),
+                    notes=(*one.notes, *unread, *_currency_notes(text, one.lines)),
                 ),
             )
             for name, one in read
         ]
     return tuple(found)
+
+
+def _read_choices(
+    choices: Sequence[tuple[str, Sequence[TypedLine]]], book: PriceBook
+) -> tuple[list[tuple[str, Listing]], list[str]]:
+    """Return the machines of a question that no record leaves unknown, and a note on each other one.
+
+    Raises: InputFileError: no machine of the question is known.
+    """
+    read: list[tuple[str, Listing]] = []
+    notes = []
+    for place, (name, chosen) in enumerate(choices, 1):
+        try:
+            read.append((name, _ListingReader(book).read(chosen)))
+        except UnknownPartError as error:
+            if place == len(choices) and not read:
+                raise
+            notes.append(f"not compared, as no record has it: {name} ({error.what})")
+    return read, notes
 
 
 def _currency_notes(text: str, lines: Sequence[TypedLine]) -> list[str]:

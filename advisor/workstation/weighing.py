@@ -9,7 +9,7 @@ from typing import Final, Literal
 from advisor.workstation.foreign_words import regex
 from advisor.workstation.line_pieces import split_line, start_of
 from advisor.workstation.list_remarks import Swap, are_alike, as_owned, with_swaps
-from advisor.workstation.mentions import Mention, mentions_in
+from advisor.workstation.mentions import Mention, mentions_in, model_names_in
 from advisor.workstation.part_names import kind_in
 from advisor.workstation.typed_line import BOUGHT, MOST_OF_ONE, TypedLine, plain_text, read_line
 
@@ -151,6 +151,16 @@ def weigh(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
     options: list[_Option] = []
     for clause in asks:
         _read(clause, lines[0].where, own, options, pieces)
+    weighing = [clause for clause in asks if clause.weighs]
+    if own and not options:
+        kind = kind_in_line(own[0]) or "gpu"
+        named = (
+            one for clause in weighing for one in _of_no_record(clause, "new_name", kind, lines[0].where)
+        )
+        options = [_Option((replace(one, block=BOUGHT),), False, ()) for one in named]
+    if options and not own and not pieces:
+        kind = next(iter(options[0].kinds)) or "gpu"
+        own = [one for clause in weighing for one in _of_no_record(clause, "own_name", kind, lines[0].where)]
     own = [as_owned(line) for line in own]
     there = [*pieces, *(line for line in own if not any(are_alike(one, line) for one in pieces))]
     joins = {kind for one in options for kind in one.kinds} <= _JOINING
@@ -168,7 +178,7 @@ def weigh(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
     names = (
         f"{'' if line.quantity == 1 else f'{line.quantity} x '}{line.what.strip(' .,:;?!')}" for line in kept
     )
-    return [*found, (f"keep {' + '.join(names) or 'what is there'}", there)]
+    return [*found, (f"{' + '.join(names) or 'the machine'} as it is", there)]
 
 
 _LARGE: Final = frozenset(("gpu", "system"))
@@ -219,8 +229,8 @@ def _with_option(
     # A card takes the place of a complete machine as a machine around it does.
     there = [line for line in there if not (option.kinds <= _LARGE and kind_in_line(line) == "system")]
     first, *others = option.lines
-    kind = kind_in(first.what) or ""
-    gone = [line for line in option.drops or own if kind_in(line.what) == kind] or [
+    kind = kind_in_line(first) or ""
+    gone = [line for line in option.drops or own if kind_in_line(line) == kind] or [
         replace(first, what="them")
     ]
     # The first part that goes makes room for the new one; the others only go.
@@ -338,6 +348,15 @@ def _read(
         last = mention
 
 
+def _of_no_record(clause: _Clause, pattern: str, kind: str, where: str) -> Iterator[TypedLine]:
+    """Yield the part of a kind that a sentence weighs and no record has, so that the answer names it: `sell my Quadro
+    M4000 and buy a 3090`."""
+    for found in regex(f"weigh.{pattern}").finditer(clause.masked):
+        name = found["name"].strip()
+        if re.search(r"\d", name) and not model_names_in(name):
+            yield replace(read_line(name, where), category=kind)
+
+
 def _is_given_away(clause: _Clause, mention: Mention) -> bool:
     """Whether the verb ahead of a part of the owner gives it away, and no other one keeps it."""
     before = [act for _, end, act in clause.acts if end <= mention.start]
@@ -355,6 +374,8 @@ def _line_of(clause: _Clause, mention: Mention, where: str) -> TypedLine:
     text = clause.text[_begin(clause, mention) : mention.end if price is None else price.end()]
     text = regex("remark.article").sub("", text.strip())
     line = read_line(text, where)
+    # The text around a part may tell a kind that its name alone does not.
+    line = line if kind_in(line.what) is not None else replace(line, category=mention.kind)
     is_plural = (
         line.quantity == 1 and regex("remark.all_of_them").search(clause.text[: mention.end]) is not None
     )

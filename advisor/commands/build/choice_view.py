@@ -1,6 +1,7 @@
 """Machines that a question names to choose between, as an answer: the one to take, a table, and the verdict on each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import accelerators, models
@@ -27,6 +28,13 @@ def choice_answer(
 ) -> Answer:
     """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
     each; `usual` holds the rate of each with usual models, if the question names none."""
+    unread: list[set[object]] = [{error.part for error in listing.unknown} for _, listing in choices]
+    strange = [parts - set.intersection(*unread) for parts in unread]
+    # Of a machine with a part that no record has, and others have not, the rest tells no speed.
+    verdicts = [
+        replace(verdict, build=replace(verdict.build, performance=None)) if parts else verdict
+        for verdict, parts in zip(verdicts, strange, strict=True)
+    ]
     sure = [_sure_rate(verdict.build) for verdict in verdicts]
     order = sorted(range(len(verdicts)), key=lambda place: -sure[place])
     memories = [memory_bytes(listing) for _, listing in choices]
@@ -46,7 +54,11 @@ def choice_answer(
                 name,
                 f"{memories[place] / GIB:.0f} GB" if memories[place] else "",
                 _bandwidth_words(listing),
-                f"{speed:.3g}{_surer_words(build)}" if speed else _why_not(verdict),
+                f"{speed:.3g}{_surer_words(build)}"
+                if speed
+                else "not known"
+                if strange[place]
+                else _why_not(verdict),
                 *(f"{each[place]:.3g}" if each[place] else "-" for each in others),
                 "" if first is None else show(first.value, TIME),
                 price,
@@ -55,14 +67,21 @@ def choice_answer(
                 ", ".join((*([] if has_owner else _missing_kinds(listing)), *_names_without_price(build))),
             )
         )
-    rates = [(choices[place][0], sure[place]) for place in order]
+    rates = [(choices[place][0], sure[place]) for place in order if not strange[place]]
     told = ((choices[place][0], fit_words(verdicts[place], question)) for place in order)
     fits = [f"{name}:{words}" for name, words in told if words]
     best = choose([verdict.build for verdict in verdicts])
-    advice = (
-        _advice_words(best, [name for name, _ in choices], verdicts, memories) if best is not None else ""
-    )
-    opening = filter(None, (advice, _choice_words(rates, question.load.model.id), *fits))
+    known = [place for place in order if not strange[place]]
+    advice = ""
+    if best is not None and len(known) > 1:
+        advice = _advice_words(best, [name for name, _ in choices], verdicts, memories, known)
+    unknown = [
+        f"Not compared: {choices[place][0]}, as {', '.join(sorted(map(str, strange[place])))}"
+        for place in order
+        if strange[place]
+    ]
+    rated = _choice_words(rates, question.load.model.id) if rates else ""
+    opening = filter(None, (advice, rated, *fits, *unknown))
     blocks: list[Block] = [
         Paragraph("\n".join(opening), emphasis=True),
         Table(
@@ -80,6 +99,9 @@ def choice_answer(
         failed = [check for check in verdict.build.checks if not check.passed and check.rule != "complete"]
         blocks.append(bill_table(verdict.build, name))
         blocks += [checks_table(failed, f"{name}: what is wrong or can be better")] if failed else []
+    readings = dict.fromkeys(f"- {note}" for _, listing in choices for note in listing.notes)
+    if readings:
+        blocks.append(Paragraph("\n".join(("How the list was read:", *readings))))
     blocks.append(Paragraph(LEGEND))
     return Answer(
         result={
@@ -144,6 +166,8 @@ def _choice_words(rates: Sequence[tuple[str, float]], model: str) -> str:
     (first, ahead), *others = rates
     if not ahead:
         return f"No choice runs {model}"
+    if not others:
+        return f"{first} runs {model} at {ahead:.3g} tokens/s"
     if others[-1][1] >= (1.0 - SAME_SPEED) * ahead:
         return f"Each runs {model} at about {ahead:.3g} tokens/s"
     words = [f"{name} at {rate:.3g}" if rate else f"{name} does not run it" for name, rate in others]
@@ -154,11 +178,15 @@ def _choice_words(rates: Sequence[tuple[str, float]], model: str) -> str:
 
 
 def _advice_words(
-    best: Preference, names: Sequence[str], verdicts: Sequence[Verdict], memories: Sequence[float]
+    best: Preference,
+    names: Sequence[str],
+    verdicts: Sequence[Verdict],
+    memories: Sequence[float],
+    known: Sequence[int],
 ) -> str:
-    """Return the machine to take, with the reason against each other one."""
+    """Return the machine to take, with the reason against each other one whose parts are known."""
     build = verdicts[best.place].build
-    others = [place for place in range(len(names)) if place != best.place]
+    others = [place for place in sorted(known) if place != best.place]
     reasons = [
         f"{names[place]} {_reason_words(best, place, build, verdicts[place].build)}"
         f"{_alone_words(memories[best.place], memories[place])}"
