@@ -100,16 +100,16 @@ def complete_question(question: Question) -> Question:
     return replace(question, setting=setting, load=load)
 
 
-def program_for(
+def candidates_for(
     question: Question, book: PriceBook, *, faster_than: float = 0.0, known: ResidentRuns | None = None
-) -> Program:
-    """Return the program over every part that an answer can contain; without the sets of cards that leave layers to
-    the CPU and cannot exceed `faster_than` [tokens/s].
+) -> Mapping[str, Sequence[PartCandidate]]:
+    """Return every part that an answer can contain, by place; without the sets of cards that leave layers to the CPU
+    and cannot exceed `faster_than` [tokens/s].
 
     Raises: AdvisorError: a format does not exist.
     """
     limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
-    candidates = all_candidates(
+    return all_candidates(
         question.load,
         question.setting,
         book,
@@ -118,6 +118,11 @@ def program_for(
         known=known,
         have=question.have,
     )
+
+
+def program_for(question: Question, book: PriceBook, *, faster_than: float = 0.0) -> Program:
+    """Return the program over every part that an answer can contain, as `candidates_for`."""
+    candidates = candidates_for(question, book, faster_than=faster_than)
     return Program(candidates, rules_of(question), question.setting)
 
 
@@ -169,34 +174,45 @@ def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[S
         program = program_for(question, book, faster_than=question.target_tokens_per_s)
         return program, _frontier(program, question)
     known: ResidentRuns = {}
-    program = program_for(question, book, faster_than=math.inf, known=known)
+    candidates = candidates_for(question, book, faster_than=math.inf, known=known)
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    narrow = _without_waiting(program, question)
-    first = fastest_for(narrow, money, used=question.used) if narrow is not None else None
-    if narrow is not None and first is not None:
-        program = narrow
-    else:
-        first = fastest_for(program, money, used=question.used)
+    program, first, is_narrow = _fastest_of(candidates, question, money)
     resident = first.tokens_per_s if first else 0.0
-    if can_exceed_on_cpu(question.load, known, program.candidates, resident):
-        whole = program_for(question, book, faster_than=resident, known=known)
-        program = (_without_waiting(whole, question) if program is narrow else None) or whole
+    named = [one for found in candidates.values() for one in found]
+    if can_exceed_on_cpu(question.load, known, named, resident):
+        candidates = candidates_for(question, book, faster_than=resident, known=known)
+        narrow = _without_waiting(candidates) if is_narrow else None
+        program = Program(narrow or candidates, rules_of(question), question.setting)
         first = None
     return program, _frontier(program, question, first)
 
 
-def _without_waiting(program: Program, question: Question) -> Program | None:
-    """Return the program without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
+def _fastest_of(
+    candidates: Mapping[str, Sequence[PartCandidate]], question: Question, money: float
+) -> tuple[Program, Solution | None, bool]:
+    """Return the program of parts whose cache leaves no stream waiting with its fastest machine for the money, or, if
+    it has none, the program of all parts with that; and whether it is the first."""
+    narrow = _without_waiting(candidates)
+    if narrow is not None:
+        program = Program(narrow, rules_of(question), question.setting)
+        first = fastest_for(program, money, used=question.used)
+        if first is not None:
+            return program, first, True
+    program = Program(candidates, rules_of(question), question.setting)
+    return program, fastest_for(program, money, used=question.used), False
+
+
+def _without_waiting(
+    candidates: Mapping[str, Sequence[PartCandidate]],
+) -> Mapping[str, Sequence[PartCandidate]] | None:
+    """Return the parts without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
     states streams wants all of them served at once, where the money buys that."""
-    cards = [one for one in program.candidates if one.place == "cards" and one.run is not None]
+    cards = [one for one in candidates.get("cards", ()) if one.run is not None]
     able = [one for one in cards if one.run is not None and not one.run.num_waiting]
     if not able or len(able) == len(cards):
         return None
-    kept: dict[str, list[PartCandidate]] = {}
-    for one in program.candidates:
-        if one.run is None or not one.run.num_waiting:
-            kept.setdefault(one.place, []).append(one)
-    return Program(kept, rules_of(question), question.setting)
+    kept = [one for one in candidates["cards"] if one.run is None or not one.run.num_waiting]
+    return {**candidates, "cards": kept}
 
 
 def _frontier(program: Program, question: Question, first: Solution | None = None) -> list[Solution]:
