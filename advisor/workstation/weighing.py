@@ -22,7 +22,7 @@ _FILLER: Final = "\ue100"
 _KINDS: Final = frozenset(("gpu", "system", "cpu", "psu", "case", "cooler", "board", "ram"))
 """Kinds of part that a question weighs."""
 _JOINING: Final = frozenset(("gpu", "ram"))
-"""Kinds of part of which a machine takes one more beside those that are there."""
+"""Kinds of part of which a machine takes more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Clause:
 
     @property
     def weighs(self) -> bool:
-        """Whether a verb or a comparison speaks of what is there."""
+        """Whether a verb or a comparison speaks of the owner's parts."""
         return self.is_compared_with_own or any(act != "get" for _, _, act in self.acts)
 
     @property
@@ -119,7 +119,7 @@ class _Option:
 
     lines: tuple[TypedLine, ...]
     is_more: bool
-    """Whether its words say that it joins what is there: `another 3090`."""
+    """Whether its words say that it joins the owner's parts: `another 3090`."""
     drops: tuple[TypedLine, ...]
     """Parts that its sentence gives away."""
 

@@ -1,6 +1,7 @@
 """Ask the planner, judge a list, and hand over the answer."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -137,6 +138,15 @@ def _instead(
 def _runs(verdict: "Verdict", *, on_cards: bool) -> bool:
     run = verdict.build.performance
     return run is not None and not (on_cards and run.run.on_cpu)
+
+
+def _usual_rates(
+    listings: "Sequence[tuple[str, Listing]]", question: Question
+) -> dict[str, tuple[float, ...]]:
+    """Return the rate of each machine of a choice with the usual models [tokens/s]."""
+    from advisor.workstation.asked import models_of_a_choice
+
+    return models_of_a_choice([hardware_listed(one, question) for _, one in listings], question.load)
 
 
 def hardware_listed(listing: "Listing", question: Question) -> Hardware | None:
@@ -328,6 +338,37 @@ def _question_in_words(asked: CheckInput, text: str) -> tuple[BuildInput, tuple[
     return question, tuple(notes)
 
 
+def _with_words(
+    conditions: BuildConditions,
+    words: str,
+    listings: "Sequence[tuple[str, Listing]]",
+    shared: SharedOptions,
+    book: PriceBook,
+) -> tuple[BuildConditions, list[str], list[str]]:
+    """Return the conditions of a list with what its words tell and no option does: people who share the machine, the
+    model and its format; then further models that they name, and notes."""
+    from advisor.workstation.asked import format_in, larger_in, models_in, streams_in, usual_model
+
+    rest: list[str] = []
+    said: list[str] = []
+    streams = streams_in(words)
+    if streams > 1 and conditions.concurrency == 1:
+        conditions = replace(conditions, concurrency=min(streams, MOST_STREAMS))
+        said.append(f"{streams} people are taken as as many streams at once: --streams sets another number")
+    if conditions.model is not None:
+        return conditions, rest, said
+    larger = larger_in(words)
+    named, *rest = ((larger,) if larger else models_in(words)) or ("",)
+    model = named or _larger_goal(listings[0][1], conditions, shared, book)
+    if model and not named:
+        said.append(
+            f"no model is named: the next parts are those for {model}, which the cards do not hold yet"
+        )
+    model = model or usual_model([listing for _, listing in listings])
+    precision = conditions.precision or (format_in(words, [one for _, one in listings]) if named else None)
+    return replace(conditions, model=model, precision=precision), rest, said
+
+
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     """Return the verdict on a list of parts; of a question what to buy that names no part, the answer of the planner.
 
@@ -339,16 +380,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         is_mostly_on_cpu,
         verdict_answer,
     )
-    from advisor.workstation.asked import (
-        format_in,
-        larger_in,
-        models_in,
-        models_of_a_choice,
-        questions_in,
-        streams_in,
-        usual_model,
-        window_in,
-    )
+    from advisor.workstation.asked import models_in, questions_in, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -371,40 +403,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
     listings = read_listings(file, book, texts, pasted)
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
-    rest: list[str] = []
-    said: list[str] = []
-    streams = streams_in(words)
-    if streams > 1 and conditions.concurrency == 1:
-        conditions = replace(conditions, concurrency=min(streams, MOST_STREAMS))
-        said.append(f"{streams} people are taken as as many streams at once: --streams sets another number")
-    if conditions.model is None:
-        larger = larger_in(words)
-        named, *rest = ((larger,) if larger else models_in(words)) or ("",)
-        model = named or _larger_goal(listings[0][1], conditions, shared, book)
-        if model and not named:
-            said.append(
-                f"no model is named: the next parts are those for {model}, which the cards do not hold yet"
-            )
-        model = model or usual_model([listing for _, listing in listings])
-        precision = conditions.precision or (
-            format_in(words, [one for _, one in listings]) if named else None
-        )
-        conditions = replace(conditions, model=model, precision=precision)
+    conditions, rest, said = _with_words(conditions, words, listings, shared, book)
     question, notes = question_of(conditions, BuildInput(), shared)
     others = [
         question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
     ]
     full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
-    usual: dict[str, tuple[float, ...]] = {}
+    is_named = conditions.model in (asked.conditions.model, *models_in(words))
+    usual = {} if is_named or not is_choice else _usual_rates(listings, question)
     if is_choice:  # their table compares decoding
-        question = replace(question, load=replace(question.load, counts_prompts=False))
-        if conditions.model not in (asked.conditions.model, *models_in(words)):
-            usual = models_of_a_choice([hardware_listed(one, question) for _, one in listings], question.load)
-        if usual:
-            question = replace(
-                question, load=replace(question.load, model=models.get(next(iter(usual))).record)
-            )
+        model = models.get(next(iter(usual))).record if usual else question.load.model
+        question = replace(question, load=replace(question.load, model=model, counts_prompts=False))
     verdicts = [
         judge_listing(
             listing,
@@ -424,7 +434,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
             _instead(listing, question, book, on_cards=slow)
-            if (slow := is_mostly_on_cpu(verdict)) or does_not_run(verdict, question)
+            if ((slow := is_mostly_on_cpu(verdict)) or does_not_run(verdict, question)) and not is_choice
             else (),
             None if full is None else (judge_listing(listing, full, book, better=False), full),
             _present_run(replace(question, have=_without_added(listing))),

@@ -220,7 +220,7 @@ _ON_ROOM: Final = ("card-room", "card-length", "radiator", "cooler-height", "slo
 
 
 def _price_reply(verdict: Verdict) -> str:
-    """Return whether the price of a list is fair, beside what the catalog has for the same parts."""
+    """Return whether the price of a list is fair, by the prices that the catalog has for the same parts."""
     opening = "Is the price fair?"
     asks = verdict.build.total_usd
     usual = verdict.catalog_total_usd
