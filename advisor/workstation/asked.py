@@ -11,6 +11,7 @@ from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import mentions_in, model_names_in
+from advisor.workstation.part_names import names_a_model
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.typed_line import number_in
 
@@ -161,11 +162,13 @@ def questions_in(text: str) -> tuple[Asked, ...]:
         else found.group()
         for found in regex("question.sentence").finditer(text)
     ]
-    of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
+    of_supply = [one for one in sentences if regex("question.of_supply").search(one) or _names_supply(one)]
     of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
     # A number of watts alone may be that of a card: `Is 450 W too hot?`
-    asks_of_supply = any(_ENOUGH.search(one) or regex("question.supply").search(one) for one in of_supply)
+    asks_of_supply = any(
+        _ENOUGH.search(one) or regex("question.supply").search(one) or _names_supply(one) for one in of_supply
+    )
     # A machine that switches off under load does so by its supply before anything else.
     if asks_of_supply or any(regex("question.restarts").search(one) for one in sentences):
         asked.append("supply")
@@ -196,6 +199,14 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     if any(regex("question.of_adapter").search(one) for one in sentences):
         asked.append("adapter")
     return tuple(dict.fromkeys(asked))
+
+
+def _names_supply(sentence: str) -> bool:
+    """Whether a question names a supply by its product beside cards: `Can I run two 5080s on a Corsair RM1000x?`."""
+    named = mentions_in(sentence)
+    return {"gpu", "psu"} <= {one.kind for one in named} and any(
+        one.kind == "psu" and names_a_model(sentence[one.start : one.end]) for one in named
+    )
 
 
 _BY_WORDS: Final[tuple[Asked, ...]] = ("price", "circuit", "slots", "worth")

@@ -162,13 +162,21 @@ def _used_words(found: PlanResult) -> str:
 
 
 def _beside_words(other: Build, first: Build) -> str:
-    """Return a machine with its price, and how fast it decodes beside the first one."""
-    rates = [
-        build.performance.decode_tokens_per_s.value if build.performance else 0.0 for build in (other, first)
-    ]
+    """Return a machine with its price, and how fast it is beside the first one: over whole requests, which is said
+    where prompts change the ratio, or decoding where the time of a prompt is not known."""
+    runs = [build.performance for build in (other, first)]
+    rates = [run.decode_tokens_per_s.value if run is not None else 0.0 for run in runs]
     ratio = rates[0] / rates[1]
-    speed = "as fast" if abs(ratio - 1.0) <= _SAME else _ratio_words(ratio)
+    whole = speed_of(other) / speed_of(first)
+    is_known = all(run is not None and run.run.ttft_s is not None for run in runs)
+    told = " with prompts" if is_known and abs(whole / ratio - 1.0) > _PROMPTS_CHANGE else ""
+    ratio = whole if is_known else ratio
+    speed = "as fast" if abs(ratio - 1.0) <= _SAME else f"{_ratio_words(ratio)}{told}"
     return f"{other.name} for {usd(other.total_usd)} is {speed}"
+
+
+_PROMPTS_CHANGE: Final = 0.1
+"""Difference of a ratio of speeds with prompts from that of decoding alone from which an answer says which it is."""
 
 
 def _ratio_words(ratio: float) -> str:

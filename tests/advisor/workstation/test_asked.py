@@ -199,6 +199,8 @@ def test_a_pronoun_stands_for_the_sentence_ahead_of_it(text: str, asks: bool) ->
         ("EVO-X2 128GB. Is it worth it for a 27B?", "worth"),
         ("Would this T630 take both cards?", "fit"),
         ("Lenovo P520, RTX 3090 FE. Will it work?", "fit"),
+        ("Can I run two RTX 5080s on a Corsair RM1000x?", "supply"),
+        ("Will a 4090 be fine with my HX850i?", "supply"),
     ],
 )
 def test_what_a_sentence_asks_is_answered(text: str, asked: str) -> None:
@@ -239,7 +241,7 @@ def test_a_model_to_exceed_is_not_the_one_that_is_wanted(words: str, larger: str
     ("words", "circuit"),
     [
         ("on a 15A breaker", Circuit(120.0, 15.0)),
-        ("on a 20 amp circuit", Circuit(120.0, 20.0)),
+        ("on a 20 amp circuit", None),
         ("from a regular US outlet", Circuit(120.0, 15.0)),
         ("from a UK socket", Circuit(230.0, 13.0)),
         ("on a 13A plug", Circuit(230.0, 13.0)),
@@ -250,3 +252,41 @@ def test_a_model_to_exceed_is_not_the_one_that_is_wanted(words: str, larger: str
 def test_an_outlet_is_known_by_its_amperes_or_its_country(words: str, circuit: Circuit | None) -> None:
     (_, listing), *_ = read_listings(None, BOOK, pasted=f"2x RTX 4090, Ryzen 9 7950X, 1600W PSU {words}")
     assert listing.circuit == circuit
+
+
+OWNED = "Ryzen 5 5600X, B550 Tomahawk, 32GB DDR4-3600, RTX 3060 12GB, RM750x"
+PURSES = [
+    "I have {rig} and $900. What should I upgrade first?",
+    "{rig}. I've got $900 for a new GPU, which one for 32B?",
+    "My rig: {rig}. I can spend up to €900. What's the best upgrade for LLMs?",
+    "Budget is $900. I own {rig}. What would you upgrade?",
+    "{rig}. Willing to put another 900 dollars into it - what gives the most for 70B models?",
+    "{rig}. Max $900. Which card should I add for larger models?",
+    "I have 900 bucks and this machine: {rig}. How do I get to 32B models?",
+    "{rig}. What card should I buy for Qwen3 32B with $900?",
+    "{rig}. £900 to spend on it. Where do I start?",
+]
+
+
+@pytest.mark.parametrize("text", PURSES)
+def test_money_of_a_question_for_parts_is_the_price_of_none(text: str) -> None:
+    (_, found), *others = read_listings(None, BOOK, pasted=text.format(rig=OWNED))
+    assert not others
+    assert found.upgrade_usd == 900.0
+    assert found.total_usd == 0.0
+    assert not found.unknown
+    assert found.machine.cards is not None
+    assert found.machine.supplies is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{OWNED.replace('12GB', '12GB for $250')}. What should I check first?",
+        f"{OWNED.replace('RTX', '$250 RTX')}. Which case?",
+        f"{OWNED}. Total $900. What do you think?",
+    ],
+)
+def test_a_price_beside_a_part_or_of_all_is_no_money_to_spend(text: str) -> None:
+    (_, found), *_ = read_listings(None, BOOK, pasted=text)
+    assert not found.upgrade_usd

@@ -111,7 +111,7 @@ def test_the_sum_of_a_question_is_no_price_of_a_part(tmp_path: Path) -> None:
         "7950X3D and a 4090, what's the best upgrade for under $2500 to run glm 4.5 air?", tmp_path
     )
     assert listing.upgrade_usd == 2500.0
-    assert all(line.price_basis != "user" for line in listing.bill)
+    assert not any(line.usd for line in listing.bill)
 
 
 def test_pasted_text_is_read_as_a_file_of_it(tmp_path: Path) -> None:
