@@ -527,7 +527,8 @@ def _cut_loose_sum(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
         behind = regex("remark.clause_sign").search(line.text, loose.end)
         end = behind.start() if behind is not None else len(line.text)
         if mentions_in(line.text[start:end]) or line.text[end : end + 1] == "?":
-            start, end = loose.start, loose.end
+            start = loose.start
+            end = loose.end
         rest = f"{line.text[:start].rstrip(' ,')} {line.text[end:].lstrip(' ,.')}".strip()
         priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
         found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
