@@ -508,7 +508,7 @@ def _cut_loose_sum(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
         loose = next(
             (
                 one
-                for one in (sums_in(line.text) if line.category is None and not usd else ())
+                for one in (sums_in(line.text, mentions) if line.category is None and not usd else ())
                 if one.counts_as_usd
                 and not is_price_of(one, line.text, mentions)
                 and not regex("remark.of_a_total").search(line.text[: one.start])

@@ -30,8 +30,10 @@ class Sum:
         return self.currency == "USD" or self.currency in AT_PAR
 
 
-def sums_in(text: str) -> Iterator[Sum]:
-    """Yield the sums of a text in their order."""
+def sums_in(text: str, mentions: tuple[Mention, ...] = ()) -> Iterator[Sum]:
+    """Yield the sums of a text in their order; numbers of the parts that it names are none."""
+    for one in mentions:
+        text = f"{text[: one.start]}{'_' * (one.end - one.start)}{text[one.end :]}"
     for found in regex("question.sum").finditer(text):
         yield Sum(found.start(), found.end(), _amount(found), _currency(found))
 

@@ -109,8 +109,8 @@ class _Clause:
         return "new" if self.is_compared_with_own else None
 
 
-_START: Final = 12
-"""Largest number of characters ahead of the verb of a question that begins with it: `So, sell it and ...?`."""
+_START: Final = 6
+"""Largest number of characters ahead of the verb of a question that begins with it: `So, sell it?`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ WORDINGS = [
     "¿Debería cambiar mi {old} por una {new} o quedármela?",
     "Conviene vendere la mia {old} e comprare una {new}?",
     "Czy warto sprzedać {old} i kupić {new}?",
+    "At $750 for a {new}, does replacing my {old} pay off for 30B models?",
+    "Can someone talk me out of swapping my {old} for a {new}?",
+    "What would I gain by going from my {old} to a {new}?",
+    "Behalte ich die {old} oder hole ich mir eine {new}?",
+    "Tengo una {old}, ¿la cambio por una {new}?",
     "Is het slim om mijn {old} te verkopen en een {new} te kopen?",
 ]
 CARDS = [
