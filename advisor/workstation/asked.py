@@ -1,14 +1,19 @@
 """Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.foreign_words import regex, whole
+from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import mentions_in, model_names_in
+from advisor.workstation.part_names import names_a_model
+from advisor.workstation.performance import MachineLoad, best_run
+from advisor.workstation.typed_line import number_in
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -21,9 +26,11 @@ _FORMATS: Final = {
 }
 """Format by its short name; four bits are those of a question without any."""
 _ENOUGH: Final = whole("enough")
-Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit"]
+Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit", "price", "circuit", "worth"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
+MODELS_OF_A_CHOICE: Final = ("70b", "32b", "14b", "8b")
+"""Models by which machines are compared if a question names none, the largest first."""
 SMALLER_MODELS: Final = ("gpt-oss-120b", *USUAL_MODELS)
 """Models that an answer names in place of one that does not fit, the largest first."""
 _BYTES_PER_WEIGHT: Final = 0.6
@@ -43,6 +50,36 @@ def models_in(text: str) -> tuple[str, ...]:
 
 _SAME_SIZE: Final = 0.05
 """Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
+
+
+def streams_in(text: str) -> int:
+    """Return the number of people that a text says use one machine, each as a stream; 1 if it names none."""
+    found = regex("question.team").search(text)
+    return max(number_in(found["team"] or found["users"]), 1) if found is not None else 1
+
+
+def larger_in(text: str) -> str:
+    """Return the smallest usual model that is larger than one which a text wants to exceed (`beyond 14B models`); empty
+    if it wants none."""
+    for name in (one for row in text.splitlines() for one in model_names_in(row)):
+        if regex("question.beyond").search(text[: text.index(name)]) is not None:
+            return next_larger(parameter_count(models.get(name).record).total)
+    return ""
+
+
+def larger_than_held(listing: Listing, most_bytes: float) -> str:
+    """Return the largest usual model whose weights the cards of a list do not hold and a memory does [bytes]; empty if
+    there is none."""
+    memory = memory_bytes(listing)
+    sizes = ((name, weight_bytes(models.get(name).record)) for name in MODELS_OF_A_CHOICE)
+    return next((name for name, size in sizes if 0.0 < memory < size <= most_bytes), "")
+
+
+def next_larger(num_weights: float) -> str:
+    """Return the smallest usual model with more weights than a number; empty if none has."""
+    usual = ((parameter_count(models.get(one).record).total, one) for one in MODELS_OF_A_CHOICE)
+    larger = (each for each in usual if each[0] > (1.0 + _SAME_SIZE) * num_weights)
+    return min(larger, default=(0.0, ""))[1]
 
 
 def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
@@ -76,6 +113,25 @@ def usual_model(listings: Sequence[Listing]) -> str:
     return next(able, USUAL_MODELS[-1])
 
 
+def models_of_a_choice(
+    hardware: Sequence[Hardware | None], load: MachineLoad
+) -> dict[str, tuple[float, ...]]:
+    """Return the rate of each machine with the usual models that the memory of one of them holds [tokens/s], 0 where a
+    machine does not hold a model: first the largest that two of them hold, by which they are compared, then the others
+    from the largest on."""
+    found: dict[str, tuple[float, ...]] = {}
+    for name in MODELS_OF_A_CHOICE:
+        asked = replace(load, model=models.get(name).record, precision=None)
+        runs = [best_run(one, asked) if one is not None and one.num else None for one in hardware]
+        rates = tuple(
+            run.output_tokens_per_s.value if run is not None and not run.on_cpu else 0.0 for run in runs
+        )
+        if any(rates):
+            found[name] = rates
+    shared = next((name for name, rates in found.items() if sum(map(bool, rates)) > 1), "")
+    return {shared: found[shared], **found} if shared else found
+
+
 def memory_bytes(listing: Listing) -> float:
     """Memory of the cards, or of the GPU of a complete machine [bytes]; 0 if neither is known."""
     if listing.system is not None:
@@ -96,8 +152,9 @@ def _sentence_ahead(text: str) -> str:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, or why the machine switches off; whether
-    the machine runs the model; what narrow links cost; whether the parts fit the case; which slots the cards take; what
-    a bridge brings; and whether an adapter does for a card's plug."""
+    the machine runs the model; what narrow links cost; whether the parts fit the case; whether a price is fair, a
+    circuit carries the machine, and it is worth its money; which slots the cards take; what a bridge brings; and
+    whether an adapter does for a card's plug."""
     sentences = [
         # `The supply has 900 W. Is that enough?` speaks of what stands before it.
         f"{_sentence_ahead(text[: found.start()])} {found.group()}"
@@ -105,11 +162,13 @@ def questions_in(text: str) -> tuple[Asked, ...]:
         else found.group()
         for found in regex("question.sentence").finditer(text)
     ]
-    of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
+    of_supply = [one for one in sentences if regex("question.of_supply").search(one) or _names_supply(one)]
     of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
     # A number of watts alone may be that of a card: `Is 450 W too hot?`
-    asks_of_supply = any(_ENOUGH.search(one) or regex("question.supply").search(one) for one in of_supply)
+    asks_of_supply = any(
+        _ENOUGH.search(one) or regex("question.supply").search(one) or _names_supply(one) for one in of_supply
+    )
     # A machine that switches off under load does so by its supply before anything else.
     if asks_of_supply or any(regex("question.restarts").search(one) for one in sentences):
         asked.append("supply")
@@ -125,10 +184,30 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     of_bridge = [one for one in sentences if regex("question.of_bridge").search(one)]
     if any(regex("question.of_fit").search(one) for one in sentences if one not in (*of_model, *of_bridge)):
         asked.append("fit")
-    if any(regex("question.of_slots").search(one) for one in sentences):
-        asked.append("slots")
+    # Whether a machine takes parts is a question for room and for power.
+    takes = any(
+        regex("question.of_take").search(one) and regex("question.supply").search(one) is None
+        for one in sentences
+        if one not in of_model
+    )
+    asked += ["fit", "supply"] if takes else []
+    asked += [
+        name for name in _BY_WORDS if any(regex(f"question.of_{name}").search(one) for one in sentences)
+    ]
     if of_bridge:
         asked.append("bridge")
     if any(regex("question.of_adapter").search(one) for one in sentences):
         asked.append("adapter")
-    return tuple(asked)
+    return tuple(dict.fromkeys(asked))
+
+
+def _names_supply(sentence: str) -> bool:
+    """Whether a question names a supply by its product beside cards: `Can I run two 5080s on a Corsair RM1000x?`."""
+    named = mentions_in(sentence)
+    return {"gpu", "psu"} <= {one.kind for one in named} and any(
+        one.kind == "psu" and names_a_model(sentence[one.start : one.end]) for one in named
+    )
+
+
+_BY_WORDS: Final[tuple[Asked, ...]] = ("price", "circuit", "slots", "worth")
+"""Questions that the words of their sentences tell alone."""

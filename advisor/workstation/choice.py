@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.workstation.assembly import Check
-from advisor.workstation.knee import WORTH_IT, speed_of
+from advisor.workstation.knee import WORTH_IT, sure_speed_of
 from advisor.workstation.plan import Build
 
 SAME_SPEED: Final = 0.05
@@ -37,12 +37,12 @@ def choose(builds: Sequence[Build]) -> Preference | None:
         tuple(check for check in checks if check.rule not in common or check.verdict == "broken")
         for checks in failed
     )
-    able = [place for place, build in enumerate(builds) if speed_of(build)]
+    able = [place for place, build in enumerate(builds) if sure_speed_of(build)]
     if not able:
         return None
     fewest = min(_num_broken(faults[place]) for place in able)
     able = [place for place in able if _num_broken(faults[place]) == fewest]
-    speeds = [speed_of(builds[place]) for place in able]
+    speeds = [sure_speed_of(builds[place]) for place in able]
     if min(speeds) >= (1.0 - SAME_SPEED) * max(speeds):
         best = min(
             able,
@@ -54,11 +54,11 @@ def choose(builds: Sequence[Build]) -> Preference | None:
         )
         return Preference(best, faults)
     if any(line.unit_price_usd is None for place in able for line in builds[place].parts):
-        return Preference(max(able, key=lambda place: speed_of(builds[place])), faults)
-    able.sort(key=lambda place: (builds[place].total_usd, -speed_of(builds[place])))
+        return Preference(max(able, key=lambda place: sure_speed_of(builds[place])), faults)
+    able.sort(key=lambda place: (builds[place].total_usd, -sure_speed_of(builds[place])))
     best = able[0]
     for place in able[1:]:
-        gain = speed_of(builds[place]) / speed_of(builds[best]) - 1.0
+        gain = sure_speed_of(builds[place]) / sure_speed_of(builds[best]) - 1.0
         # What its owner has costs nothing: a purchase beside it counts as twice the price.
         base = builds[best].total_usd
         dearer = builds[place].total_usd / base - 1.0 if base else 1.0

@@ -6,6 +6,7 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.workstation import finetune
+from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.plan import Build
 
 WORTH_IT: Final = 0.5
@@ -63,6 +64,24 @@ def dependable_speed_of(build: Build) -> float:
     if not others or cards is None or all(_is_nvidia(name) for name in cards.accelerators):
         return speed_of(build)
     return min(speed_of(build), max(others))
+
+
+def sure_run(build: Build) -> HardwareRun | None:
+    """Return the best run of a machine on another engine if the fastest run is only assumed and that one is not, else
+    the fastest: an assumed figure beats no calibrated one. None if no engine runs the model."""
+    found = build.performance
+    if found is None:
+        return None
+    others = [one for one in found.other_runs if one.output_tokens_per_s.basis != "assumed"]
+    if found.decode_tokens_per_s.basis != "assumed" or not others:
+        return found.run
+    return max(others, key=lambda run: run.request_tokens_per_s)
+
+
+def sure_speed_of(build: Build) -> float:
+    """Return the speed of the surest run of a machine over whole requests [tokens/s]; 0 if none runs the model."""
+    run = sure_run(build)
+    return run.request_tokens_per_s if run is not None else 0.0
 
 
 def software_doubt(build: Build) -> str:

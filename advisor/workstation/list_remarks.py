@@ -29,6 +29,7 @@ from advisor.workstation.part_names import (
     server_in,
     usual_riser,
 )
+from advisor.workstation.sums import is_price_of, sums_in
 from advisor.workstation.system_names import find_systems, is_of_a_laptop
 from advisor.workstation.typed_line import (
     BOUGHT,
@@ -104,13 +105,19 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     if circuit is not None:
         amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
+    else:
+        outlets = (regex("remark.outlet").search(line.text) for line in lines)
+        found.circuit = next((_circuit_of(outlet) for outlet in outlets if outlet is not None), None)
+        if found.circuit is not None:
+            found.notes.append(f"the outlet is taken as {found.circuit}")
     lines, limit = _cut_out(lines, regex("remark.wall_limit"))
     if limit is not None:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
     pools = filter(None, (regex("remark.pooled").search(line.text) for line in typed))
     found.pooled_gb = max((int(pool[1] or pool[2]) for pool in pools), default=0)
-    lines, purse_usd = _cut_purse(lines)
-    found.upgrade_usd = _upgrade_sum(lines, purse_usd)
+    asks = _asks_for_parts(lines)
+    lines, purse_usd = _cut_purse(lines, asks=asks)
+    found.upgrade_usd = _upgrade_sum(lines, purse_usd, asks=asks)
     found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
     found.is_present = any(regex("remark.present").search(line.text) for line in lines)
     seen: list[str] = []
@@ -132,6 +139,21 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         found.lines = lines
         found.notes.clear()
     return found
+
+
+def _circuit_of(outlet: re.Match[str]) -> Circuit:
+    """Return the circuit of an outlet that is named by its country or its amperes: 15 A are those of walls with 120 V;
+    10, 13 and 16 A of walls with 230 V; other amperes are of both."""
+    if outlet["us"]:
+        return Circuit(120.0, 15.0)
+    if outlet["amps"] is None:
+        return Circuit(230.0, 13.0 if outlet["uk"] else 16.0)
+    amps = float(outlet["amps"])
+    return Circuit(120.0 if amps == _AMPS_AT_120_V else 230.0, amps)
+
+
+_AMPS_AT_120_V: Final = 15.0
+"""Amperes of the usual outlet with 120 V (NEMA 5-15)."""
 
 
 def _cut_out(
@@ -213,7 +235,7 @@ def _without(sentence: str, found: re.Match[str]) -> str:
 
 def _is_seen(name: str, seen: Iterable[str]) -> bool:
     """Whether a part was named before: a card by its number, another part by the words of its name."""
-    return any(_is_alike(TypedLine(one, one, ""), TypedLine(name, name, "")) for one in seen)
+    return any(are_alike(TypedLine(one, one, ""), TypedLine(name, name, "")) for one in seen)
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
@@ -261,7 +283,7 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     for swap in swaps:
         if not mentions_in(swap.old.what) and not _is_of_no_record(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
-        places = (n for n, line in enumerate(found) if _is_alike(line, swap.old))
+        places = (n for n, line in enumerate(found) if are_alike(line, swap.old))
         place = next(places, None)
         if place is None:  # the 1660 of a list that has a GTX 1660 Super
             place = next((n for n, line in enumerate(found) if _bears_number(line, swap.old)), None)
@@ -338,7 +360,7 @@ def _is_named_again(one: TypedLine, line: TypedLine) -> bool:
 
 def _are_same(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part, or memory of one size."""
-    return _is_alike(line, other) or _is_alike(other, line) or _are_kits(line, other)
+    return are_alike(line, other) or are_alike(other, line) or _are_kits(line, other)
 
 
 def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLine | None:
@@ -380,7 +402,7 @@ def _are_kits(line: TypedLine, other: TypedLine) -> bool:
     return sizes[0] == sizes[1] > 0.0
 
 
-def _is_alike(line: TypedLine, other: TypedLine) -> bool:
+def are_alike(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part: cards by their number, other parts by the words of the shorter name."""
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
@@ -425,7 +447,7 @@ def with_additions(
     notes = []
     for addition in additions:
         cards = [n for n, line in enumerate(found) if find_card_name(line.what) is not None]
-        alike = [n for n in cards if addition.is_same or _is_alike(found[n], addition.new)]
+        alike = [n for n in cards if addition.is_same or are_alike(found[n], addition.new)]
         if alike:
             place = alike[0]
             old = found[place]
@@ -447,7 +469,7 @@ def with_additions(
     return found, tuple(notes)
 
 
-def _cut_purse(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
+def _cut_purse(lines: Sequence[TypedLine], *, asks: bool) -> tuple[list[TypedLine], float]:
     """Return lines without the money that their sentences have for parts, which is the price of none of them, and that
     money [USD]; 0 if they have none."""
     found: list[TypedLine] = []
@@ -462,12 +484,61 @@ def _cut_purse(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
         # The rest has a price of its own, or none.
         priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
         found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
+    if usd or not asks:
+        return found or list(lines), usd
+    return _cut_loose_sum(found or lines)
+
+
+def _asks_for_parts(lines: Sequence[TypedLine]) -> bool:
+    """Whether a question asks for parts of which it names none: `Which card for larger models?`."""
+    return any(
+        regex("remark.asks_for_parts").search(sentence) is not None and not mentions_in(sentence)
+        for line in lines
+        if line.category is None
+        for sentence in regex("remark.end_of_sentence").split(line.text)
+    )
+
+
+def _cut_loose_sum(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
+    """Return lines without the clause of a sum that is the price of no part, and that sum [USD]; 0 if there is none."""
+    found: list[TypedLine] = []
+    usd = 0.0
+    for line in lines:
+        mentions = mentions_in(line.text)
+        loose = next(
+            (
+                one
+                for one in (sums_in(line.text, mentions) if line.category is None and not usd else ())
+                if one.counts_as_usd
+                and not is_price_of(one, line.text, mentions)
+                and not regex("remark.of_a_total").search(line.text[: one.start])
+            ),
+            None,
+        )
+        if loose is None:
+            found.append(line)
+            continue
+        usd = loose.amount
+        # The clause of the sum goes with it where it names no part.
+        start = max(
+            (sign.end() for sign in regex("remark.clause_sign").finditer(line.text, 0, loose.start)),
+            default=0,
+        )
+        behind = regex("remark.clause_sign").search(line.text, loose.end)
+        end = behind.start() if behind is not None else len(line.text)
+        if mentions_in(line.text[start:end]) or line.text[end : end + 1] == "?":
+            start = loose.start
+            end = loose.end
+        rest = f"{line.text[:start].rstrip(' ,')} {line.text[end:].lstrip(' ,.')}".strip()
+        priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
+        found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
     return found or list(lines), usd
 
 
-def _upgrade_sum(lines: Sequence[TypedLine], purse_usd: float) -> float | None:
+def _upgrade_sum(lines: Sequence[TypedLine], purse_usd: float, *, asks: bool) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
-    if not any(regex("remark.wish").search(line.text) for line in lines):
+    wishes = any(regex("remark.wish").search(line.text) for line in lines)
+    if not wishes and not (purse_usd and asks):
         return None
     if purse_usd:
         return purse_usd

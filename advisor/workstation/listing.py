@@ -72,6 +72,7 @@ from advisor.workstation.typed_line import (
     with_factor,
     without_price,
 )
+from advisor.workstation.weighing import machines_apart, weigh
 
 MOST_PARTS: Final = 256
 """Largest number of parts in one list. A tower of eight cards has about 40."""
@@ -193,8 +194,10 @@ def read_listings(
     for heading, text in sections:
         lines = of_parts + (read_pasted_text(text, where, signs) if text else [])
         _check_length_of_list(lines, path)
-        choices = [("", lines)] if heading else split_alternatives(lines)
-        read = ((name, _ListingReader(book, money).read(chosen)) for name, chosen in choices)
+        choices = (
+            [("", lines)] if heading else weigh(lines) or machines_apart(lines) or split_alternatives(lines)
+        )
+        read, unread = _read_choices(choices, book, money)
         # A question that compares machines lists no whole one.
         found += [
             (
@@ -202,12 +205,31 @@ def read_listings(
                 replace(
                     one,
                     is_running=one.is_running or bool(name),
-                    notes=(*left_out, *one.notes, *_currency_notes(unwritten, one)),
+                    notes=(*left_out, *one.notes, *unread, *_currency_notes(unwritten, one)),
                 ),
             )
             for name, one in read
         ]
     return tuple(found)
+
+
+def _read_choices(
+    choices: Sequence[tuple[str, Sequence[TypedLine]]], book: PriceBook, money: Money
+) -> tuple[list[tuple[str, Listing]], list[str]]:
+    """Return the machines of a question that no record leaves unknown, and a note on each other one.
+
+    Raises: InputFileError: no machine of the question is known.
+    """
+    read: list[tuple[str, Listing]] = []
+    notes = []
+    for place, (name, chosen) in enumerate(choices, 1):
+        try:
+            read.append((name, _ListingReader(book, money).read(chosen)))
+        except UnknownPartError as error:
+            if place == len(choices) and not read:
+                raise
+            notes.append(f"not compared, as no record has it: {name} ({error.what})")
+    return read, notes
 
 
 def _currency_notes(text: str, listing: Listing) -> list[str]:
@@ -486,7 +508,8 @@ class _ListingReader(PartReader):
         self._notes += repeated
         is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
         tells_owned = any(line.is_owned for line in lines)
-        if not tells_owned and (remarks.is_present or (remarks.is_running and is_changed)):
+        asks_next = remarks.upgrade_usd is not None
+        if not tells_owned and (asks_next or remarks.is_present or (remarks.is_running and is_changed)):
             # What joins a machine that is there is bought, the rest is not; a list may tell itself what is whose.
             lines = [line if line.is_wanted else as_owned(line) for line in lines]
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
@@ -643,9 +666,7 @@ class _ListingReader(PartReader):
     def _note_systems(self, system: System | None, num: int) -> None:
         """Say what several machines, or a machine with further cards, are judged as."""
         if system is not None and num > 1 and not can_join(system):
-            self._notes.append(
-                f"{num} machines are listed: the speed is that of one, as no source states a network"
-            )
+            self._notes.append(f"{num} machines are listed: a model that one of them holds runs on one")
         if system is not None and "cards" in self._machine:
             self._notes.append(
                 f"the speed is that of {system.name} or of the cards beside it, whichever is faster: no engine here "

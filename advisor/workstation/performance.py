@@ -616,6 +616,8 @@ class MachinePerformance:
     largest_qlora: str = ""
     """Largest of a few dense models that QLoRA fits; empty if none does."""
     power_points: tuple[CardPowerPoint, ...] = ()
+    num_machines: int = 1
+    """Number of complete machines that hold the model together and that no record joins."""
     rate_of_kit: float = 0.0
     """Output rate while decoding if the modules run at the rating of their kit, which they usually do not [tokens/s]; 0
     where they do, or where no layer is read from them."""

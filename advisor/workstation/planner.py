@@ -67,10 +67,12 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     builds += [build for build in second_hand if not _is_matched(build, new)]
     if not builds:
         raise _nothing(program, question, book)
+    ordered = _sort_builds(builds, question)
+    beside = new[0] if new and not ordered[0].is_used else None
     return PlanResult(
-        builds=first_builds(_sort_builds(builds, question), question.top),
-        saving=_best_saving(new[0], builds, question) if new else None,
-        gaining=_best_gain(new[0], builds) if new else None,
+        builds=first_builds(ordered, question.top),
+        saving=_best_saving(beside, builds, question) if beside is not None else None,
+        gaining=_best_gain(beside, builds) if beside is not None else None,
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -98,16 +100,16 @@ def complete_question(question: Question) -> Question:
     return replace(question, setting=setting, load=load)
 
 
-def program_for(
+def candidates_for(
     question: Question, book: PriceBook, *, faster_than: float = 0.0, known: ResidentRuns | None = None
-) -> Program:
-    """Return the program over every part that an answer can contain; without the sets of cards that leave layers to
-    the CPU and cannot exceed `faster_than` [tokens/s].
+) -> Mapping[str, Sequence[PartCandidate]]:
+    """Return every part that an answer can contain, by place; without the sets of cards that leave layers to the CPU
+    and cannot exceed `faster_than` [tokens/s].
 
     Raises: AdvisorError: a format does not exist.
     """
     limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
-    candidates = all_candidates(
+    return all_candidates(
         question.load,
         question.setting,
         book,
@@ -116,6 +118,11 @@ def program_for(
         known=known,
         have=question.have,
     )
+
+
+def program_for(question: Question, book: PriceBook, *, faster_than: float = 0.0) -> Program:
+    """Return the program over every part that an answer can contain, as `candidates_for`."""
+    candidates = candidates_for(question, book, faster_than=faster_than)
     return Program(candidates, rules_of(question), question.setting)
 
 
@@ -167,34 +174,45 @@ def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[S
         program = program_for(question, book, faster_than=question.target_tokens_per_s)
         return program, _frontier(program, question)
     known: ResidentRuns = {}
-    program = program_for(question, book, faster_than=math.inf, known=known)
+    candidates = candidates_for(question, book, faster_than=math.inf, known=known)
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    narrow = _without_waiting(program, question)
-    first = fastest_for(narrow, money, used=question.used) if narrow is not None else None
-    if narrow is not None and first is not None:
-        program = narrow
-    else:
-        first = fastest_for(program, money, used=question.used)
+    program, first, is_narrow = _fastest_of(candidates, question, money)
     resident = first.tokens_per_s if first else 0.0
-    if can_exceed_on_cpu(question.load, known, program.candidates, resident):
-        whole = program_for(question, book, faster_than=resident, known=known)
-        program = (_without_waiting(whole, question) if program is narrow else None) or whole
+    named = [one for found in candidates.values() for one in found]
+    if can_exceed_on_cpu(question.load, known, named, resident):
+        candidates = candidates_for(question, book, faster_than=resident, known=known)
+        narrow = _without_waiting(candidates) if is_narrow else None
+        program = Program(narrow or candidates, rules_of(question), question.setting)
         first = None
     return program, _frontier(program, question, first)
 
 
-def _without_waiting(program: Program, question: Question) -> Program | None:
-    """Return the program without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
+def _fastest_of(
+    candidates: Mapping[str, Sequence[PartCandidate]], question: Question, money: float
+) -> tuple[Program, Solution | None, bool]:
+    """Return the program of parts whose cache leaves no stream waiting with its fastest machine for the money, or, if
+    it has none, the program of all parts with that; and whether it is the first."""
+    narrow = _without_waiting(candidates)
+    if narrow is not None:
+        program = Program(narrow, rules_of(question), question.setting)
+        first = fastest_for(program, money, used=question.used)
+        if first is not None:
+            return program, first, True
+    program = Program(candidates, rules_of(question), question.setting)
+    return program, fastest_for(program, money, used=question.used), False
+
+
+def _without_waiting(
+    candidates: Mapping[str, Sequence[PartCandidate]],
+) -> Mapping[str, Sequence[PartCandidate]] | None:
+    """Return the parts without the cards whose cache leaves streams waiting; None if none or all of them do: whoever
     states streams wants all of them served at once, where the money buys that."""
-    cards = [one for one in program.candidates if one.place == "cards" and one.run is not None]
+    cards = [one for one in candidates.get("cards", ()) if one.run is not None]
     able = [one for one in cards if one.run is not None and not one.run.num_waiting]
     if not able or len(able) == len(cards):
         return None
-    kept: dict[str, list[PartCandidate]] = {}
-    for one in program.candidates:
-        if one.run is None or not one.run.num_waiting:
-            kept.setdefault(one.place, []).append(one)
-    return Program(kept, rules_of(question), question.setting)
+    kept = [one for one in candidates["cards"] if one.run is None or not one.run.num_waiting]
+    return {**candidates, "cards": kept}
 
 
 def _frontier(program: Program, question: Question, first: Solution | None = None) -> list[Solution]:
@@ -433,9 +451,11 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds: with a target the cheapest new one first and then by price, else the knee and then by speed;
-    then those whose price is one page's estimate, and last those that another beats in both."""
+    then those whose price is one page's estimate, and last those that another beats in both. Second-hand machines are
+    steps to the knee only where nothing new comes near them."""
     by_price = question.target_tokens_per_s is not None
-    ladder = steps(builds)
+    far = not by_price and _is_far_ahead(builds)
+    ladder = steps([replace(build, is_used=False) for build in builds] if far else builds)
     best = min(ladder, key=lambda step: step.total_usd, default=None) if by_price else knee(ladder)
     first = None if best is None else (best.name, best.total_usd)
     return tuple(
@@ -450,6 +470,18 @@ def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ..
             ),
         )
     )
+
+
+def _is_far_ahead(builds: Sequence[Build]) -> bool:
+    """Whether a machine with second-hand parts is `FAR_AHEAD` times as fast as any new one."""
+    new = [dependable_speed_of(build) for build in builds if not build.is_used]
+    used = (dependable_speed_of(one) for one in builds if one.is_used and not one.rests_on_one_estimate)
+    return bool(new) and max(used, default=0.0) >= FAR_AHEAD * max(new)
+
+
+FAR_AHEAD: Final = 2.0
+"""Speed of a machine with second-hand parts over that of the fastest new one for the money from which it may head an
+answer: a new PC without a card does not do what a used card does. Own choice."""
 
 
 def first_builds(

@@ -159,7 +159,11 @@ def _own_supply_words(machine: Assembly) -> str:
     """Return what may take the place of a supply whose leads fit its own machine alone; empty for any other supply."""
     supplies = machine.supplies
     is_own = supplies is not None and any(psu.sold_with for psu in supplies.psus)
-    return "a larger supply of the machine's maker (others seldom have its leads)" if is_own else ""
+    return (
+        "a larger supply of the machine's maker, if it sells one (others seldom have its leads)"
+        if is_own
+        else ""
+    )
 
 
 def supply_words(load_w: float, machine: Assembly) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import PriceBook
+from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Storage
 from advisor.workstation.assembly import SERVER, Assembly, Memory, Risers, Setting
 from advisor.workstation.knee import dependable_speed_of, speed_of
@@ -112,7 +112,7 @@ def best_upgrades(
     listing: Listing, question: Question, book: PriceBook, usd: float, present_tokens_per_s: float = 0.0
 ) -> Upgrades:
     """Return the machines that a sum of money [USD], or the usual sum if it is 0, makes of that of a list, if they are
-    faster than it is now [tokens/s]."""
+    a quarter faster than it is now [tokens/s]."""
     spent = usd or USUAL_UPGRADE_USD
     asked = replace(question, have=with_unnamed_rest(listing), budget_usd=spent, systems=False)
     try:
@@ -122,9 +122,31 @@ def best_upgrades(
     faster = [
         build
         for build in found
-        if build.total_usd and speed_of(build) > present_tokens_per_s and keeps_machine(build, asked.have)
+        if build.total_usd
+        and speed_of(build) > LITTLE_GAIN * present_tokens_per_s
+        and keeps_machine(build, asked.have)
     ]
     return Upgrades(spent, not usd, tuple(worthy_first(faster, asked.have)[:_SHOWN]))
+
+
+def most_bytes_for(machine: Assembly, usd: float, book: PriceBook) -> float:
+    """Memory of the cards that a sum buys at most, two of a kind at most, with those of that kind that are there
+    [bytes]."""
+    prices = {**book, **second_hand_prices(book)}
+    own = (
+        Counter(card.accelerator for card in machine.cards.cards) if machine.cards is not None else Counter()
+    )
+    most = 0.0
+    for card in parts.planner_parts(GpuCard):
+        price = price_of(card, prices)
+        num = min(int(usd // price.usd), _MOST_BOUGHT) if price is not None and price.usd else 0
+        memory = accelerators.by_id(card.accelerator).memory_bytes or 0.0
+        most = max(most, (num + own[card.accelerator]) * memory if num else 0.0)
+    return most
+
+
+_MOST_BOUGHT: Final = 2
+"""Number of cards of one kind that are bought at once at most for a machine that is there. Own choice."""
 
 
 def keeps_machine(build: Build, have: Assembly | None) -> bool:
@@ -145,12 +167,17 @@ choice."""
 def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
     """Return upgrades with one at the head that is nearly as fast as the fastest, then the others by speed: one that
     uses the owner's cards before others, and the cheapest of those; second-hand parts head only as more of the owner's
-    cards, or where nothing new helps. The sum is there to be spent, but not for a small gain."""
+    cards, or where nothing new helps; no assumed speed heads where one that is not reaches it. The sum is there to be
+    spent, but not for a small gain."""
     owned = set(have.cards.accelerators) if have is not None and have.cards is not None else set()
     by_speed = sorted(builds, key=speed_of, reverse=True)
     adds_to_owned = {build.name for build in builds if owned and not owned - _cards_of(build)}
     able = [build for build in builds if not build.is_used or build.name in adds_to_owned] or builds
     most = max(map(dependable_speed_of, able), default=0.0)
+    sure = [build for build in builds if not _is_assumed(build)]
+    if max(map(dependable_speed_of, sure), default=0.0) >= most:
+        able = [build for build in able if not _is_assumed(build)] or sure
+        most = max(map(dependable_speed_of, able), default=0.0)
     near = (build for build in able if LITTLE_GAIN * dependable_speed_of(build) > most)
     head = min(
         near,
@@ -158,6 +185,11 @@ def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
         default=None,
     )
     return [build for build in by_speed if build is head] + [build for build in by_speed if build is not head]
+
+
+def _is_assumed(build: Build) -> bool:
+    """Whether the speed of a machine rests on no measurement of its kind."""
+    return build.performance is not None and build.performance.decode_tokens_per_s.basis == "assumed"
 
 
 def left_words(build: Build, have: Assembly | None, builds: Sequence[Build], setting: Setting) -> str:

@@ -12,6 +12,7 @@ from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.part import Board, Part, System
 from advisor.simulator.layout import refused_heads
+from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_need
@@ -40,6 +41,7 @@ from advisor.workstation.rule_book import judge
 from advisor.workstation.rules_links import generation_of, lanes_of
 from advisor.workstation.rules_power import wall_power_w
 from advisor.workstation.rules_systems import external_card, judge_system, takes_cards
+from advisor.workstation.system_names import can_join
 
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
@@ -351,14 +353,11 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
     )
 
 
-def _system_performance(
-    system: System, question: Question, num_joined: int = 1, host: Assembly | None = None
-) -> MachinePerformance | None:
-    """Return the performance of a complete machine, or of several over their network; None if the model does not
-    fit. The main memory of `host`, if the graphics chip has its own, holds layers for the CPU."""
+def hardware_of_system(system: System, num_joined: int = 1, host: Assembly | None = None) -> Hardware:
+    """Return the hardware of a complete machine, or of several over their network, with the main memory of `host`."""
     if host is None or accelerators.by_id(system.accelerator).unified_memory:
         host = Assembly()
-    hardware = Hardware(
+    return Hardware(
         system.accelerator,
         system.num_accelerators * num_joined,
         memory_bytes=system.memory_bytes,
@@ -366,8 +365,66 @@ def _system_performance(
         host_bytes_per_s=known_host_bytes_per_s(host),
         host_capacity_bytes=_capacity_of(host),
     )
+
+
+def _system_performance(
+    system: System, question: Question, num_joined: int = 1, host: Assembly | None = None
+) -> MachinePerformance | None:
+    """Return the performance of a complete machine, or of several over their network; None if the model does not
+    fit. The main memory of `host`, if the graphics chip has its own, holds layers for the CPU."""
+    hardware = hardware_of_system(system, num_joined, host)
     performance = performance_of(hardware, question, system.power_w * num_joined)
     return None if performance is None else replace(performance, power_points=())
+
+
+def _joined_performance(
+    system: System, question: Question, num: int, host: Assembly | None
+) -> tuple[MachinePerformance | None, int, str]:
+    """Return the performance of several complete machines, the number of them that it takes, and a note: all of them
+    over a network that their record states; else one, or, if the model does not fit one, all of them with layers in
+    turn over whatever network joins them.
+
+    Source: llama.cpp, tools/rpc: a server on each machine; what passes between layers of one token are some kilobytes,
+    so decoding waits for memory, not for the network.
+    """
+    if can_join(system) or num < 2:
+        return _system_performance(system, question, num, host), num, ""
+    alone = _system_performance(system, question, 1, host)
+    if (
+        alone is not None
+        or question.load.engine not in (None, OFFLOADING)
+        or question.load.workload != "serve"
+    ):
+        return alone, 1, ""
+    by_layers = replace(question, load=replace(question.load, engine=OFFLOADING))
+    joined = _system_performance(system, by_layers, num, host)
+    if joined is None:
+        return None, 1, ""
+    run = joined.run
+    note = (
+        f"one {system.name} does not hold the model; {num} do by llama.cpp RPC (rpc-server on each, --rpc HOST:PORT on "
+        "one), with layers in turn: the machines add memory, not speed, and nothing of it is measured here"
+    )
+    slow = replace(
+        run, split=f"layers in turn on {num} machines", output_tokens_per_s=_over_rpc(run.output_tokens_per_s)
+    )
+    rate = _over_rpc(joined.output_tokens_per_s)
+    # Of training across such machines nothing is known.
+    return (
+        replace(joined, run=slow, output_tokens_per_s=rate, num_machines=num, qlora_bytes_per_card=0.0),
+        num,
+        note,
+    )
+
+
+RPC_FRACTION: Final = 0.6
+"""Low end of the rate of layers in turn over a network, over that without one. Own assumption: each token waits for a
+round trip per machine."""
+
+
+def _over_rpc(rate: Quantity) -> Quantity:
+    """Return the rate of a run whose layers are divided among machines, which no measurement bears."""
+    return replace(rate, basis="assumed", low=min(rate.low, RPC_FRACTION * rate.value))
 
 
 def system_as_listed(
@@ -376,12 +433,12 @@ def system_as_listed(
     """Return the build of a parts list that names a complete machine, or several that work together, judged and
     simulated as those. Further cards keep their checks, and count alone if they are faster: no engine here divides a
     model between both."""
-    performance = _system_performance(system, question, num_joined, build.machine)
+    performance, num_joined, note = _joined_performance(system, question, num_joined, build.machine)
     listed = build.machine.cards if build.machine is not None else None
     beside = external_card.check_parts((system, listed), question.setting) if listed is not None else None
     cards = build.performance if listed is not None and takes_cards(system) else None
     power_w = system.power_w * num_joined
-    notes = [system.note] if system.note else []
+    notes = [*filter(None, (system.note, note))]
     if cards is not None:
         power_w += build.power_w
         own = performance.decode_tokens_per_s.value if performance is not None else 0.0

@@ -29,7 +29,7 @@ from advisor.workstation.assembly import (
 )
 from advisor.workstation.candidates import PartCandidate, all_candidates
 from advisor.workstation.hardware import Hardware
-from advisor.workstation.knee import speed_of
+from advisor.workstation.knee import speed_of, sure_speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
@@ -70,7 +70,7 @@ from advisor.workstation.rules_power import (
     supplies_start,
     supply_words,
 )
-from advisor.workstation.system_names import can_join, is_of_a_laptop
+from advisor.workstation.system_names import is_of_a_laptop
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import OWNED, build_from_lines, build_of, links_of, system_as_listed
 
@@ -137,8 +137,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     build = build_from_lines("your list", listing.machine, listing.bill, as_listed, market)
     build = _with_rate_of_kit(build, listing.machine, as_listed, market)
     if listing.system is not None:
-        num_joined = listing.num_systems if can_join(listing.system) else 1
-        build = system_as_listed(build, listing.system, num_joined, question, market)
+        build = system_as_listed(build, listing.system, listing.num_systems, question, market)
     extra = [
         *run_checks(build, listing, question),
         *unknown_checks(listing),
@@ -182,24 +181,14 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     has_used = any(line.condition == "used" for line in build.parts)
     able = [one for one in found.builds if has_used or not one.is_used] or found.builds
     is_sure = build.performance is not None and build.performance.decode_tokens_per_s.basis != "assumed"
-    fastest = max(able, key=_sure_speed_of if is_sure else speed_of)
-    gained = _sure_speed_of(fastest) if is_sure else speed_of(fastest)
+    fastest = max(able, key=sure_speed_of if is_sure else speed_of)
+    gained = sure_speed_of(fastest) if is_sure else speed_of(fastest)
     if gained <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
         unpriced = sum(line.unit_price_usd is None for line in listing.bill)
         left_out = f", which leaves out {unpriced} of its lines without a price" if unpriced else ""
         why = f"no parts with a price are faster for the money of the list{left_out}"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)
-
-
-def _sure_speed_of(build: Build) -> float:
-    """Return the speed of a machine over whole requests [tokens/s], as its best run on another engine predicts it if
-    the fastest run is only assumed and that one is not: an assumed figure beats no calibrated one."""
-    run = build.performance
-    if run is None or run.decode_tokens_per_s.basis != "assumed":
-        return speed_of(build)
-    surer = [one for one in run.other_runs if one.output_tokens_per_s.basis != "assumed"]
-    return max((one.request_tokens_per_s for one in surer), default=speed_of(build))
 
 
 def _with_rate_of_kit(build: Build, machine: Assembly, question: Question, market: RentMarket) -> Build:

@@ -1,6 +1,7 @@
 """Ask the planner, judge a list, and hand over the answer."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ from advisor.catalog.dtypes import GGUF_STEPS, bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
-from advisor.commands.build.options import BuildInput, CheckInput
+from advisor.commands.build.options import BuildConditions, BuildInput, CheckInput
 from advisor.commands.build.question import question_of
 from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
@@ -26,13 +27,15 @@ from advisor.workstation.knee import speed_of
 from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
 from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planner import LEAST_FRONTIER, plan
-from advisor.workstation.valuation import best_use
+from advisor.workstation.valuation import best_use, hardware_of_system
 
 if TYPE_CHECKING:
     from advisor.workstation.listing import Listing
     from advisor.workstation.upgrades import Upgrades
     from advisor.workstation.verdict import Verdict
 
+MOST_STREAMS: Final = 256
+"""Largest number of streams for which a machine is judged."""
 MOST_OTHERS: Final = 4
 """Largest number of further models by which a list is judged that names several."""
 _LIST_FILES: Final = frozenset((".toml", ".json", ".txt", ".md", ".csv", ".tsv"))
@@ -137,6 +140,22 @@ def _runs(verdict: "Verdict", *, on_cards: bool) -> bool:
     return run is not None and not (on_cards and run.run.on_cpu)
 
 
+def _usual_rates(
+    listings: "Sequence[tuple[str, Listing]]", question: Question
+) -> dict[str, tuple[float, ...]]:
+    """Return the rate of each machine of a choice with the usual models [tokens/s]."""
+    from advisor.workstation.asked import models_of_a_choice
+
+    return models_of_a_choice([hardware_listed(one, question) for _, one in listings], question.load)
+
+
+def hardware_listed(listing: "Listing", question: Question) -> Hardware | None:
+    """Return the hardware of a list: that of its complete machine, or of its cards as they are used together."""
+    if listing.system is not None:
+        return hardware_of_system(listing.system)
+    return best_use(listing.machine, question)[0]
+
+
 def _num_able(question: Question) -> int | None:
     """Return how many cards of 24 GB hold a model, as the RTX 3090 is one; None if none of the usual numbers does."""
     return next(
@@ -164,8 +183,27 @@ def _upgrades_of(
     return best_upgrades(listing, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
-_LEAST_GAIN: Final = 1.25
-"""Speed over the present one from which parts are worth a purchase: predictions err by as much. Own choice."""
+def _larger_goal(
+    listing: "Listing", conditions: BuildConditions, shared: SharedOptions, book: PriceBook
+) -> str:
+    """Return the largest usual model that the cards of a list do not hold and that they hold with the next parts for
+    which the list asks; empty if it asks for none, or they do not. Whoever asks for parts without a model wants more
+    than the machine does."""
+    from advisor.workstation.asked import larger_than_held
+    from advisor.workstation.upgrades import USUAL_UPGRADE_USD, best_upgrades, most_bytes_for
+
+    usd = listing.upgrade_usd
+    if usd is None or listing.machine.cpu is None:
+        return ""
+    goal = larger_than_held(listing, most_bytes_for(listing.machine, usd or USUAL_UPGRADE_USD, book))
+    if not goal:
+        return ""
+    question, _ = question_of(replace(conditions, model=goal), BuildInput(), shared)
+    found = best_upgrades(listing, question, book, usd).builds
+    runs = (build.performance.run for build in found if build.performance is not None)
+    return goal if any(not run.on_cpu for run in runs) else ""
+
+
 _TWICE: Final = 2.0
 """Speed over the present one that people notice, whose price an answer tells if the sum buys less. Own choice."""
 
@@ -178,9 +216,9 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
         return replace(found, builds=found.builds[: question.top]), ""
     spent = question.budget_usd
     before = present.request_tokens_per_s
-    from advisor.workstation.upgrades import worthy_first
+    from advisor.workstation.upgrades import LITTLE_GAIN, worthy_first
 
-    able = _with_parts(found, question, _LEAST_GAIN * before)
+    able = _with_parts(found, question, LITTLE_GAIN * before)
     faster = tuple(worthy_first(able, question.have)[: question.top])
     if faster and max(map(speed_of, faster)) >= _TWICE * before:
         return replace(found, builds=faster), ""
@@ -300,6 +338,37 @@ def _question_in_words(asked: CheckInput, text: str) -> tuple[BuildInput, tuple[
     return question, tuple(notes)
 
 
+def _with_words(
+    conditions: BuildConditions,
+    words: str,
+    listings: "Sequence[tuple[str, Listing]]",
+    shared: SharedOptions,
+    book: PriceBook,
+) -> tuple[BuildConditions, list[str], list[str]]:
+    """Return the conditions of a list with what its words tell and no option does: people who share the machine, the
+    model and its format; then further models that they name, and notes."""
+    from advisor.workstation.asked import format_in, larger_in, models_in, streams_in, usual_model
+
+    rest: list[str] = []
+    said: list[str] = []
+    streams = streams_in(words)
+    if streams > 1 and conditions.concurrency == 1:
+        conditions = replace(conditions, concurrency=min(streams, MOST_STREAMS))
+        said.append(f"{streams} people are taken as as many streams at once: --streams sets another number")
+    if conditions.model is not None:
+        return conditions, rest, said
+    larger = larger_in(words)
+    named, *rest = ((larger,) if larger else models_in(words)) or ("",)
+    model = named or _larger_goal(listings[0][1], conditions, shared, book)
+    if model and not named:
+        said.append(
+            f"no model is named: the next parts are those for {model}, which the cards do not hold yet"
+        )
+    model = model or usual_model([listing for _, listing in listings])
+    precision = conditions.precision or (format_in(words, [one for _, one in listings]) if named else None)
+    return replace(conditions, model=model, precision=precision), rest, said
+
+
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     """Return the verdict on a list of parts; of a question what to buy that names no part, the answer of the planner.
 
@@ -311,7 +380,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         is_mostly_on_cpu,
         verdict_answer,
     )
-    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
+    from advisor.workstation.asked import models_in, questions_in, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -334,22 +403,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
     listings = read_listings(file, book, texts, pasted)
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
-    rest: list[str] = []
-    if conditions.model is None:
-        named, *rest = models_in(words) or ("",)
-        model = named or usual_model([listing for _, listing in listings])
-        precision = conditions.precision or (
-            format_in(words, [one for _, one in listings]) if named else None
-        )
-        conditions = replace(conditions, model=model, precision=precision)
+    conditions, rest, said = _with_words(conditions, words, listings, shared, book)
     question, notes = question_of(conditions, BuildInput(), shared)
     others = [
         question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
     ]
     full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
+    is_named = conditions.model in (asked.conditions.model, *models_in(words))
+    usual = {} if is_named or not is_choice else _usual_rates(listings, question)
     if is_choice:  # their table compares decoding
-        question = replace(question, load=replace(question.load, counts_prompts=False))
+        model = models.get(next(iter(usual))).record if usual else question.load.model
+        question = replace(question, load=replace(question.load, model=model, counts_prompts=False))
     verdicts = [
         judge_listing(
             listing,
@@ -364,12 +429,12 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             verdict,
             listing,
             question,
-            (*notes, *listing.notes),
+            (*said, *notes, *listing.notes),
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
             _instead(listing, question, book, on_cards=slow)
-            if (slow := is_mostly_on_cpu(verdict)) or does_not_run(verdict, question)
+            if ((slow := is_mostly_on_cpu(verdict)) or does_not_run(verdict, question)) and not is_choice
             else (),
             None if full is None else (judge_listing(listing, full, book, better=False), full),
             _present_run(replace(question, have=_without_added(listing))),
@@ -377,5 +442,5 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]
-    answer = choice_answer(listings, verdicts, answers, question) if is_choice else answers[0]
+    answer = choice_answer(listings, verdicts, answers, question, usual) if is_choice else answers[0]
     return with_calibration(answer, question.load.calibration)

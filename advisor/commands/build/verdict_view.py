@@ -1,5 +1,6 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -149,11 +150,16 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
             return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
         rate = run.decode_tokens_per_s.value
         fit = fit_words(verdict, question)
+        num = question.load.concurrency
+        each = f", {rate / num:.3g} for each of {num} streams" if num > 1 else ""
         split = "" if fit else f" ({run.run.split})"
-        speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
+        speed = f"at about {rate:.3g} {run.run.unit}{each}{split}{slow_words(rate, question)}"
         partly = ", but not on its cards alone" if fit else ""
         if run.rate_of_kit:
             fit += f" At the rating of its kit, main memory would give about {run.rate_of_kit:.3g} tokens/s."
+        num = verdict.build.performance.num_machines if verdict.build.performance is not None else 1
+        if num > 1:
+            return f"{opening} Not on one; on {num} together by llama.cpp RPC, {speed}; not measured."
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
     if asked == "lanes":
         return _lanes_words(verdict, question)
@@ -170,6 +176,12 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         return _bridge_reply(verdict, question)
     if asked == "fit":
         return _fit_reply(checks)
+    if asked == "price":
+        return _price_reply(verdict)
+    if asked == "circuit":
+        return _circuit_reply(verdict, question)
+    if asked == "worth":
+        return _worth_reply(verdict, question)
     machine = verdict.build.machine
     if machine is not None and machine.supplies is None and machine.cards is not None and machine.cards.cards:
         return _wanted_supply(machine, machine.cards)
@@ -185,6 +197,7 @@ _OF_FIT: Final = (
     "board-fits",
     "psu-fits",
     "card-spacing",
+    "server-kit",
 )
 """Rules on what goes into a case, by weight."""
 
@@ -192,7 +205,7 @@ _OF_FIT: Final = (
 def _fit_reply(checks: Mapping[str, Check]) -> str:
     """Return whether the parts go into the case."""
     found = [checks[rule] for rule in _OF_FIT if rule in checks]
-    if not any(one.rule in ("card-room", "card-length", "radiator", "cooler-height") for one in found):
+    if not any(one.rule in _ON_ROOM for one in found):
         return "Does it fit? That is open: the case or what goes into it is not known."
     failed = [one for one in found if not one.passed]
     order = ("broken", "unknown", "advice", "ok")
@@ -200,6 +213,95 @@ def _fit_reply(checks: Mapping[str, Check]) -> str:
     words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Yes, but tightly"}[worst]
     told = [f"{one.why}; better {one.remedy}" for one in failed] or [one.why for one in found[:2]]
     return _sentences(f"Does it fit? {words}: {told[0]}.", told[1:])
+
+
+_ON_ROOM: Final = ("card-room", "card-length", "radiator", "cooler-height", "slots", "server-kit")
+"""Rules of which one has to be known for an answer whether parts go in."""
+
+
+def _price_reply(verdict: Verdict) -> str:
+    """Return whether the price of a list is fair, by the prices that the catalog has for the same parts."""
+    opening = "Is the price fair?"
+    asks = verdict.build.total_usd
+    usual = verdict.catalog_total_usd
+    if not asks or not usual:
+        return (
+            f"{opening} That is open: {'the catalog has no price for it' if asks else 'the list names none'}."
+        )
+    ratio = asks / usual
+    word = next(word for most, word in _PRICE_WORDS if ratio <= most)
+    lines = [line for line in verdict.build.parts if line.unit_price_usd is None]
+    less = f", which has no price for {len(lines)} of its parts" if lines else ""
+    return (
+        f"{opening} {word}: {usd(asks)} is {ratio:.0%} of the {usd(usual)} of the catalog{less}; its prices have their "
+        "days in the table below."
+    )
+
+
+_PRICE_WORDS: Final = (
+    (0.75, "Cheap; see it work before you pay"),
+    (1.1, "Fair"),
+    (1.3, "Rather dear"),
+    (math.inf, "Dear"),
+)
+"""Words on a price by the largest ratio to that of the catalog for which they hold. Own choice: second-hand prices of
+one part differ by a quarter."""
+
+
+def _circuit_reply(verdict: Verdict, question: Question) -> str:
+    """Return whether the wall circuit carries a machine for hours; without a supply or a CPU, by usual ones."""
+    opening = "Does the circuit carry it?"
+    check = next((one for one in verdict.build.checks if one.rule == "circuit"), None)
+    machine = verdict.build.machine
+    cards = machine.cards if machine is not None else None
+    if check is not None:
+        words = "Yes" if check.passed else "No"
+        return f"{opening} {words}: {check.why}{'' if check.passed else f'; better {check.remedy}'}."
+    if machine is None or cards is None or not cards.cards:
+        return f"{opening} That is open: the cards are not known."
+    wall = question.setting.circuit
+    cpu_w = machine.cpu.power_w if machine.cpu is not None else USUAL_CPU_W
+    others = others_w(machine.case)
+    rest_w = (cpu_w + others) / USUAL_EFFICIENCY
+    taken_w = cards.power_w / USUAL_EFFICIENCY + rest_w
+    host = "" if machine.cpu is not None else " for a CPU that is not named"
+    told = (
+        f"about {taken_w:,.0f} W at the wall at full power ({cards.power_w:.0f} W of cards, {cpu_w:.0f} W{host}, "
+        f"{others:.0f} W rest, a supply of {USUAL_EFFICIENCY:.0%}); "
+        f"{wall} carries {wall.continuous_w:,.0f} W for hours"
+    )
+    if taken_w <= wall.continuous_w:
+        return f"{opening} Yes: {told}."
+    each_w = (wall.continuous_w - rest_w) * USUAL_EFFICIENCY / cards.num
+    each_w = math.floor(each_w / _ROUND_W) * _ROUND_W
+    held = f"hold the cards to {each_w:.0f} W each" if each_w > _LEAST_CARD_W else "use fewer cards"
+    return f"{opening} No: {told}; {held}."
+
+
+USUAL_EFFICIENCY: Final = 0.9
+"""Efficiency of a usual supply of a list that names none."""
+_ROUND_W: Final = 10.0
+"""Step of a power limit that is advised without a supply [W]."""
+
+
+def _worth_reply(verdict: Verdict, question: Question) -> str:
+    """Return what a machine brings for its money."""
+    opening = "Is it worth it?"
+    model = question.load.model.id
+    rate = decode_rate(verdict.build)
+    if not rate:
+        return f"{opening} Not for {model}, which it does not run."
+    slow = slow_words(rate, question)
+    told = f"it decodes {model} at {rate:.3g} tokens/s{slow}"
+    better = verdict.better
+    if better is not None and decode_rate(better) > rate:
+        return (
+            f"{opening} For {model}, the same money buys more: {told}, {better.name} ({usd(better.total_usd)}) at "
+            f"{decode_rate(better):.3g}."
+        )
+    if verdict.why_no_better and verdict.build.total_usd:
+        return f"{opening} For {model}, yes: {told}, and {verdict.why_no_better}."
+    return f"{opening} That depends on its price, which is not compared: {told}."
 
 
 def _sentences(first: str, others: Sequence[str]) -> str:
@@ -463,7 +565,7 @@ def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
         return []
     sum_words = usd(upgrades.usd) + (", as the question names no sum" if upgrades.is_usual else "")
     if not upgrades.builds:
-        return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
+        return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it a quarter faster."]
     best = upgrades.builds[0]
     parts = ", ".join(purchases(best))
     speed = f"{question.load.model.id} then runs at {decode_rate(best):.3g} tokens/s"

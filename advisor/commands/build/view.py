@@ -148,7 +148,10 @@ def _used_words(found: PlanResult) -> str:
     """Return what second-hand parts save, or that only they answer the question; empty where they do neither."""
     first = found.builds[0]
     if first.is_used:
-        return "No machine of new parts does it for the money: this one has second-hand parts."
+        new = [build for build in found.builds if not build.is_used]
+        if not new:
+            return "No machine of new parts does it for the money: this one has second-hand parts."
+        return f"It has second-hand parts: of new ones, {_beside_words(max(new, key=speed_of), first)}."
     told = []
     if found.saving is not None:
         saved = usd(first.total_usd - found.saving.total_usd)
@@ -159,12 +162,33 @@ def _used_words(found: PlanResult) -> str:
 
 
 def _beside_words(other: Build, first: Build) -> str:
-    """Return a machine with its price, and how fast it is beside the first one."""
-    gain = speed_of(other) / speed_of(first) - 1.0
-    speed = "as fast" if abs(gain) <= _SAME else f"{abs(gain):.0%} {'faster' if gain > 0 else 'slower'}"
+    """Return a machine with its price, and how fast it is beside the first one: over whole requests, which is said
+    where prompts change the ratio, or decoding where the time of a prompt is not known."""
+    runs = [build.performance for build in (other, first)]
+    rates = [run.decode_tokens_per_s.value if run is not None else 0.0 for run in runs]
+    ratio = rates[0] / rates[1]
+    whole = speed_of(other) / speed_of(first)
+    is_known = all(run is not None and run.run.ttft_s is not None for run in runs)
+    told = " with prompts" if is_known and abs(whole / ratio - 1.0) > _PROMPTS_CHANGE else ""
+    ratio = whole if is_known else ratio
+    speed = "as fast" if abs(ratio - 1.0) <= _SAME else f"{_ratio_words(ratio)}{told}"
     return f"{other.name} for {usd(other.total_usd)} is {speed}"
 
 
+_PROMPTS_CHANGE: Final = 0.1
+"""Difference of a ratio of speeds with prompts from that of decoding alone from which an answer says which it is."""
+
+
+def _ratio_words(ratio: float) -> str:
+    """Return words on a ratio of speeds: `9.0 times as fast`, `24 % faster`."""
+    times = max(ratio, 1.0 / ratio)
+    if times >= _TIMES_FROM:
+        return f"{times:.1f} times as {'fast' if ratio > 1.0 else 'slow'}"
+    return f"{abs(ratio - 1.0):.0%} {'faster' if ratio > 1.0 else 'slower'}"
+
+
+_TIMES_FROM: Final = 1.5
+"""Ratio of speeds from which it is told as times, below which as a fraction."""
 _SAME: Final = 0.01
 """Difference of speed up to which two machines are called equally fast."""
 

@@ -333,9 +333,26 @@ def test_joined_machines_run_what_one_cannot_and_machines_without_a_network_are_
     assert one is not None
     assert two is not None
     assert two.decode_tokens_per_s.value >= one.decode_tokens_per_s.value
-    macs = read("2x Mac mini M4 Pro 48GB")
-    assert _judge(macs, "70b").performance == _judge(read("Mac mini M4 Pro 48GB"), "70b").performance
-    assert any("the speed is that of one" in note for note in macs.notes)
+
+
+@pytest.mark.parametrize(
+    ("machine", "small", "large"),
+    [
+        ("Mac mini M4 Pro 48GB", "32b", "70b"),
+        ("Framework Desktop 128GB", "gpt-oss-120b", "qwen3-235b-a22b"),
+        ("Mac Studio M3 Ultra 96GB", "70b", "qwen3-235b-a22b"),
+    ],
+)
+def test_machines_that_no_record_joins_add_memory_and_no_speed(machine: str, small: str, large: str) -> None:
+    alone = _judge(read(machine), small).performance
+    assert _judge(read(f"2x {machine}"), small).performance == alone
+    assert _judge(read(machine), large).performance is None
+    both = _judge(read(f"2x {machine}"), large)
+    assert both.performance is not None
+    assert both.performance.num_machines == 2
+    assert both.performance.run.engine == "llama.cpp"
+    assert both.performance.decode_tokens_per_s.basis == "assumed"
+    assert "llama.cpp RPC" in both.note
 
 
 def test_a_card_beside_a_complete_machine_is_named_and_leaves_its_speed() -> None:

@@ -12,11 +12,19 @@ from advisor.catalog.schema.part import RamKit
 from advisor.workstation.assembly import Assembly, Memory, Supplies, host_bytes_per_s
 from advisor.workstation.candidates import PartCandidate, SearchLimits
 from advisor.workstation.hardware import Hardware
+from advisor.workstation.knee import dependable_speed_of
 from advisor.workstation.listing import read_listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, _replica, best_run
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import SAME_SPEED, complete_question, first_builds, plan, program_for
+from advisor.workstation.planner import (
+    FAR_AHEAD,
+    SAME_SPEED,
+    complete_question,
+    first_builds,
+    plan,
+    program_for,
+)
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
@@ -329,7 +337,7 @@ def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slowe
         ("deepseek-v3", 9000.0, None),
     ],
 )
-def test_second_hand_parts_stand_beside_new_ones_and_head_only_where_nothing_new_does(
+def test_second_hand_parts_stand_beside_new_ones_and_head_only_where_nothing_new_comes_near(
     model: str, budget: float | None, target: float | None
 ) -> None:
     asked = replace(
@@ -339,7 +347,15 @@ def test_second_hand_parts_stand_beside_new_ones_and_head_only_where_nothing_new
     new = [build for build in found.builds if not build.is_used]
     for build in found.builds:
         assert build.is_used == any(line.condition == "used" for line in build.parts), build.name
-    assert found.builds[0].is_used == (not new)
+    head = found.builds[0]
+    fastest_new = max(map(dependable_speed_of, new), default=0.0)
+    assert not head.is_used or dependable_speed_of(head) >= FAR_AHEAD * fastest_new
+    sure_used = [one for one in found.builds if one.is_used and not one.rests_on_one_estimate]
+    if (
+        target is None
+        and max(map(dependable_speed_of, sure_used), default=0.0) >= FAR_AHEAD * fastest_new > 0.0
+    ):
+        assert head.is_used
     if found.saving is not None:
         assert found.saving.is_used
         assert found.saving.total_usd < found.builds[0].total_usd
