@@ -36,7 +36,7 @@ class MeasuredTimes:
     p50_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
     """Bounds between which the median lies, where it is interpolated between those of a bucket; None if it is not."""
     p99_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
-    """Bounds of the 99th percentile likewise."""
+    """Bounds of the 99th percentile."""
 
     def __post_init__(self) -> None:
         """Refuse statistics that contradict each other. Raises: InputFileError: the median exceeds the percentile."""
