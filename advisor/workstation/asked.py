@@ -1,5 +1,6 @@
 """Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
@@ -82,10 +83,12 @@ def next_larger(num_weights: float) -> str:
     return min(larger, default=(0.0, ""))[1]
 
 
-def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
-    """Return the number format that a text names; None if it names none, or one of four bits. Eight bits on a machine
-    whose memory its GPU shares are those of llama.cpp, which runs there."""
-    found = regex("question.format").search(text)
+def format_in(text: str, listings: Sequence[Listing] = (), model: str = "") -> str | None:
+    """Return the number format that a text names for a model; None if it names none, or one of four bits. Eight bits on
+    a machine whose memory its GPU shares are those of llama.cpp, which runs there. Without a model the first format
+    counts, whatever it is of."""
+    formats = regex("question.format").finditer(text)
+    found = next((one for one in formats if not model or _is_format_of(model, text, one)), None)
     if found is None:
         return None
     name = next(filter(None, found.groups())).lower()
@@ -96,6 +99,34 @@ def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
     if name in ("8", "int8") and shares_memory:
         name = "q8"
     return None if name == "q4" else _FORMATS.get(name, name)
+
+
+def _is_format_of(model: str, text: str, found: re.Match[str]) -> bool:
+    """Whether a format is that of a model: it stands directly ahead of its name, or behind it with no other between
+    (`Llama 3.3 70B or Qwen3 32B at Q8` is one of Qwen3 alone); in a sentence that names no model, or beside a word for
+    all, it is that of every model."""
+    ends = [end.end() for end in regex("question.end").finditer(text)]
+    start = max((end for end in ends if end <= found.start()), default=0)
+    end = min((end for end in ends if end >= found.end()), default=len(text))
+    named = []
+    place = start
+    for name in model_names_in(text[start:end]):
+        place = text.index(name, place)
+        named.append((place, name))
+        place += len(name)
+    ahead = regex("question.all_ahead").search(text, start, found.start()) is not None
+    behind = regex("question.all_behind").match(text, found.end(), end) is not None
+    if not named or ahead or behind:
+        return True
+    before = [name for place, name in named if place <= found.start()]
+    following = [
+        name
+        for place, name in named
+        if place >= found.end() and regex("question.format_ahead").fullmatch(text, found.end(), place)
+    ]
+    owner = (following or before[-1:] or [named[0][1]])[0]
+    sizes = [parameter_count(models.get(one).record).total for one in (owner, model)]
+    return abs(sizes[0] - sizes[1]) <= _SAME_SIZE * sizes[1]
 
 
 def window_in(text: str) -> int:

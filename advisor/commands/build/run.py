@@ -365,7 +365,9 @@ def _with_words(
             f"no model is named: the next parts are those for {model}, which the cards do not hold yet"
         )
     model = model or usual_model([listing for _, listing in listings])
-    precision = conditions.precision or (format_in(words, [one for _, one in listings]) if named else None)
+    machines = [listing for _, listing in listings]
+    asked = "" if larger else named
+    precision = conditions.precision or (format_in(words, machines, asked) if named else None)
     return replace(conditions, model=model, precision=precision), rest, said
 
 
@@ -380,7 +382,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         is_mostly_on_cpu,
         verdict_answer,
     )
-    from advisor.workstation.asked import models_in, questions_in, window_in
+    from advisor.workstation.asked import format_in, models_in, questions_in, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -405,8 +407,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
     conditions, rest, said = _with_words(conditions, words, listings, shared, book)
     question, notes = question_of(conditions, BuildInput(), shared)
+    machines = [listing for _, listing in listings]
     others = [
-        question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
+        question_of(
+            replace(
+                conditions,
+                model=one,
+                precision=asked.conditions.precision or format_in(words, machines, one),
+            ),
+            BuildInput(),
+            shared,
+        )[0]
+        for one in rest[:MOST_OTHERS]
     ]
     full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1

@@ -68,8 +68,8 @@ def verdict_answer(
     the question wants, `before` is the run of the machine without the cards that a question adds, `num_able` the number
     of cards of 24 GB that hold a model which the CPU mostly runs."""
     build = verdict.build
-    replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
-    replies += [_reply(MODEL, other, one) for other, one in also]
+    replies = [_reply(one, verdict, listing, question) for one in dict.fromkeys((*asked, MODEL))]
+    replies += [_reply(MODEL, other, listing, one) for other, one in also]
     replies += _words_instead(instead, num_able)
     replies += [_window_words(window)] if window is not None and build.performance is not None else []
     replies = [*_upgrade_words(upgrades, question), *_addition_words(listing, verdict, before), *replies]
@@ -139,7 +139,7 @@ _OF_SUPPLY: Final = ("psu-headroom", "psu-transient", "psu-advised", "psu-plugs"
 """Rules by which a supply is enough: watts, peaks, the advice of the card's maker, plugs."""
 
 
-def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
+def _reply(asked: Asked, verdict: Verdict, listing: Listing, question: Question) -> str:
     """Return the answer to a question of the list in one sentence; whether the machine runs the model is always one."""
     checks = {check.rule: check for check in verdict.build.checks}
     if asked == MODEL:
@@ -177,7 +177,7 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
     if asked == "fit":
         return _fit_reply(checks)
     if asked == "price":
-        return _price_reply(verdict)
+        return price_reply(verdict, listing)
     if asked == "circuit":
         return _circuit_reply(verdict, question)
     if asked == "worth":
@@ -219,11 +219,23 @@ _ON_ROOM: Final = ("card-room", "card-length", "radiator", "cooler-height", "slo
 """Rules of which one has to be known for an answer whether parts go in."""
 
 
-def _price_reply(verdict: Verdict) -> str:
-    """Return whether the price of a list is fair, by the prices that the catalog has for the same parts."""
+def price_reply(verdict: Verdict, listing: Listing) -> str:
+    """Return whether the price of a list is fair, by the prices that the catalog has for the same parts; open if the
+    list states none in US dollars, since its total is then that of the catalog itself."""
     opening = "Is the price fair?"
-    asks = verdict.build.total_usd
     usual = verdict.catalog_total_usd
+    if listing.foreign_total:
+        told = f"the catalog has {usd(usual)} for it" if usual else "the catalog has no price for it"
+        return (
+            f"{opening} That is open: no rates of exchange are kept, so {listing.foreign_total} is not compared; "
+            f"{told}, without the taxes of a country."
+        )
+    is_priced = any(line.usd is not None for line in listing.lines)
+    asks = verdict.build.total_usd if is_priced else 0.0
+    if not is_priced and usual:
+        return (
+            f"{opening} That is open: the list names none in US dollars; the catalog has {usd(usual)} for it."
+        )
     if not asks or not usual:
         return (
             f"{opening} That is open: {'the catalog has no price for it' if asks else 'the list names none'}."

@@ -1,12 +1,14 @@
 """Words of a list about its use: the model, the format, and the questions that the answer begins with."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.run import is_list_text
+from advisor.commands.build.verdict_view import price_reply
 from advisor.workstation.asked import (
     format_in,
     larger_in,
@@ -18,6 +20,9 @@ from advisor.workstation.asked import (
 )
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.listing import read_listings
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import judge_listing
 
 BOOK = price_book()
 
@@ -290,3 +295,46 @@ def test_money_of_a_question_for_parts_is_the_price_of_none(text: str) -> None:
 def test_a_price_beside_a_part_or_of_all_is_no_money_to_spend(text: str) -> None:
     (_, found), *_ = read_listings(None, BOOK, pasted=text)
     assert not found.upgrade_usd
+
+
+_AT: Final = (
+    "{0} or {1} at Q8",
+    "{0} vs {1} in q8_0?",
+    "run {0}, or Q8 {1}?",
+    "{0}? {1} at 8 bit?",
+    "a {0} and a Q8 quant of {1}",
+)
+_BOTH: Final = (
+    "{0} or {1}, both at Q8",
+    "Q8 for both: {0} or {1}",
+    "I use Q8 only. Does it run {0} or {1}?",
+)
+_PAIRS: Final = (("Llama 3.3 70B", "Qwen3 32B"), ("32b", "70b"), ("qwen3 14b", "gpt-oss 120b"))
+
+
+@pytest.mark.parametrize("names", _PAIRS)
+@pytest.mark.parametrize("form", _AT)
+def test_a_format_is_that_of_the_model_beside_it(form: str, names: tuple[str, str]) -> None:
+    text = form.format(*names)
+    assert [format_in(text, model=one) in ("q8_0", "int8") for one in names] == [False, True]
+
+
+@pytest.mark.parametrize("names", _PAIRS)
+@pytest.mark.parametrize("form", _BOTH)
+def test_a_format_of_all_models_is_that_of_each(form: str, names: tuple[str, str]) -> None:
+    assert [format_in(form.format(*names), model=one) for one in names] == ["q8_0", "q8_0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"RTX 3090 used {price}, is that a fair price?"
+        for price in ("for £1,400", "for 1.400 €", "for 210,000円", "for 1400 CHF", "for 5500 PLN", "")
+    ],
+)
+def test_the_catalog_is_not_compared_with_itself(text: str) -> None:
+    _, listing = read_listings(None, BOOK, (), text)[0]
+    question = Question(MachineLoad(models.get("8b").record))
+    reply = price_reply(judge_listing(listing, question, BOOK, better=False), listing)
+    assert reply.startswith("Is the price fair? That is open")
+    assert "$" in reply
