@@ -103,7 +103,7 @@ def format_in(text: str, listings: Sequence[Listing] = (), model: str = "") -> s
 
 def _is_format_of(model: str, text: str, found: re.Match[str]) -> bool:
     """Whether a format is that of a model: it stands directly ahead of its name, or behind it with no other between
-    (`Llama 3.3 70B or Qwen3 32B at Q8` is one of Qwen3 alone); in a sentence that names no model, or beside a word for
+    (`Llama 3.3 70B or Qwen3 32B at Q8` is one of Qwen3 alone); in a sentence that names no model, or next to a word for
     all, it is that of every model."""
     ends = [end.end() for end in regex("question.end").finditer(text)]
     start = max((end for end in ends if end <= found.start()), default=0)

@@ -127,7 +127,7 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         if line.category is None and names:
             kept = [
                 _read_sentence(one, names, seen, line.where, found)
-                for one in regex("remark.end_of_sentence").split(skeleton)
+                for one in regex("remark.end_of_sentence").split(regex("remark.doubt").sub(" ", skeleton))
             ]
             rest = _restore(" ".join(filter(None, kept)), names)
             if rest != text:

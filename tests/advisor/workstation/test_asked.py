@@ -338,3 +338,22 @@ def test_the_catalog_is_not_compared_with_itself(text: str) -> None:
     reply = price_reply(judge_listing(listing, question, BOOK, better=False), listing)
     assert reply.startswith("Is the price fair? That is open")
     assert "$" in reply
+
+
+_PLACES: Final = ("PSU", "case", "cooler", "power supply", "board", "motherboard", "CPU cooler")
+
+
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize("words", ["big enough", "ok", "strong enough for both"])
+@pytest.mark.parametrize(
+    "form", ["{0}, is the {1} {2}?", "{0}: is my {1} {2}, how fast is it?", "{0} and is the {1} {2}?"]
+)
+def test_a_question_whether_a_kind_of_part_is_enough_is_no_part(form: str, place: str, words: str) -> None:
+    rows = "Ryzen 9 9950X3D\nRTX 3090 Ti\nCorsair HX1500i\n64GB DDR5\n"
+    _, listing = read_listings(None, BOOK, (), rows + form.format("Adding an RTX 5090", place, words))[0]
+    machine = listing.machine
+    assert not listing.unknown
+    assert machine.supplies is not None
+    assert machine.supplies.power_w == 1500
+    assert machine.cards is not None
+    assert machine.cards.num == 2
