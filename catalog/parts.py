@@ -137,6 +137,7 @@ def _read_planner_parts(kind: type[Part]) -> tuple[Part, ...]:
     if kind in (GpuCard, Cpu, Psu, Case, Cooler):
         found = _merge_spellings(found)
     found = [_with_places(part) if isinstance(part, Case) else part for part in found]
+    found = [_with_rating(part) if isinstance(part, Cooler) else part for part in found]
     return tuple(sorted(found, key=lambda part: (part.name, part.id))) if kind in _FILES else tuple(found)
 
 
@@ -193,7 +194,22 @@ def _read_named_parts(kind: type[Part]) -> tuple[Part, ...]:
         return tuple(_listed_board(cells, where) for cells, where in _rows(file))
     found = tuple(check_record(kind, _si(cells), where) for cells, where in _rows(file))
     found = tuple(_with_places(part) if isinstance(part, Case) else part for part in found)
+    found = tuple(_with_rating(part) if isinstance(part, Cooler) else part for part in found)
     return tuple(with_line_figures(part) if isinstance(part, Psu) else part for part in found)
+
+
+def _with_rating(cooler: Cooler) -> Cooler:
+    """Return a cooler with the power up to which its maker rates its product line, where a source states it."""
+    words = set(cooler.name.lower().split())
+    rated_w = next((watts for line, watts in _read_cooler_ratings() if line <= words), cooler.rated_w)
+    return cooler.model_copy(update={"rated_w": rated_w})
+
+
+@functools.cache
+def _read_cooler_ratings() -> tuple[tuple[frozenset[str], float], ...]:
+    """Return the ratings of product lines of coolers by the words of each [W]."""
+    rows = read_csv(FOLDER / "cooler_ratings.csv", ("line", "rated_w", "source"))
+    return tuple((frozenset(cells["line"].split()), float(cells["rated_w"])) for _, cells in rows)
 
 
 def _with_places(case: Case) -> Case:

@@ -106,10 +106,11 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
     else:
-        outlets = (regex("remark.outlet").search(line.text) for line in lines)
-        found.circuit = next((_circuit_of(outlet) for outlet in outlets if outlet is not None), None)
+        lines, found.circuit = _cut_outlet(lines)
         if found.circuit is not None:
-            found.notes.append(f"the outlet is taken as {found.circuit}")
+            found.notes.append(
+                f"the outlet is taken as {found.circuit}; state yours with --circuit if it is another"
+            )
     lines, limit = _cut_out(lines, regex("remark.wall_limit"))
     if limit is not None:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
@@ -141,6 +142,17 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     return found
 
 
+def _cut_outlet(lines: list[TypedLine]) -> tuple[list[TypedLine], Circuit | None]:
+    """Return lines and the circuit of the outlet that they name without its volts or its amperes; None if they name
+    none. One of volts alone has the fewest amperes that are usual for them, as most walls have more."""
+    rest, stated = _cut_out(lines, regex("remark.volts"))
+    if stated is not None:
+        volts = float(stated["volts"] or stated["volts2"])
+        return rest, Circuit(volts, _AMPS_AT_120_V if volts < _HIGH_VOLTS else _LEAST_AMPS)
+    outlets = (regex("remark.outlet").search(line.text) for line in lines)
+    return lines, next((_circuit_of(outlet) for outlet in outlets if outlet is not None), None)
+
+
 def _circuit_of(outlet: re.Match[str]) -> Circuit:
     """Return the circuit of an outlet that is named by its country or its amperes: 15 A are those of walls with 120 V;
     10, 13 and 16 A of walls with 230 V; other amperes are of both."""
@@ -153,7 +165,11 @@ def _circuit_of(outlet: re.Match[str]) -> Circuit:
 
 
 _AMPS_AT_120_V: Final = 15.0
-"""Amperes of the usual outlet with 120 V (NEMA 5-15)."""
+"""Amperes of the usual outlet with 120 V (NEMA 5-15), and of that with 100 V (JIS C 8303)."""
+_LEAST_AMPS: Final = 10.0
+"""Fewest amperes of an outlet of walls with 220 to 240 V (GB 1002, AS/NZS 3112, CEI 23-50)."""
+_HIGH_VOLTS: Final = 200.0
+"""Voltage from which a wall is one of 220 to 240 V, or of two phases of 100 or 120 V [V]."""
 
 
 def _cut_out(

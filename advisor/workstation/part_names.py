@@ -782,7 +782,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     if modules > _MOST_MODULES:
         raise _no_memory(line)
     module = size / modules
-    ecc = is_registered or re.search(r"(?<!non-)(?<!non )(?<!on-die )\becc\b", text) is not None
+    is_plain = regex("name.without_ecc").search(text) is not None
+    ecc = is_registered or (not is_plain and re.search(r"(?<!on-die )\becc\b", text) is not None)
     mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(

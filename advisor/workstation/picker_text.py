@@ -392,7 +392,7 @@ def _owned_rows(text: str) -> set[int]:
     for number, row in enumerate(text.splitlines(), 1):
         is_heading = regex("row.owned_heading").fullmatch(row) is not None
         found |= {number} if regex("row.owned_ahead").match(row) else set()
-        is_asked = row.rstrip().endswith("?")
+        is_asked = row.rstrip().endswith("?") or regex("row.bought_ahead").match(row) is not None
         is_owned = is_heading or (is_owned and not is_asked and regex("row.heading").match(row) is None)
         found |= {number} if is_owned else set()
     return found

@@ -17,6 +17,7 @@ from advisor.catalog.schema.part import (
     Cpu,
     DisplayCard,
     GpuCard,
+    RamKit,
     Storage,
 )
 from advisor.catalog.units import GB, GIB, KILO
@@ -59,15 +60,29 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     "memory-kind",
     "memory and board",
     memory=lambda memory: (memory.kit.ram_type, memory.kit.registered),
-    board=lambda board: (board.ram_type, board.registered),
+    board=lambda board: (board.ram_type, board.registered, board.chipset),
 )
 def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
-    """Compare the kind of module with the board's: DDR generation, registered or not."""
-    wanted, given = (
-        f"{one.ram_type} {'registered' if one.registered else 'unbuffered'}" for one in (board, memory.kit)
+    """Compare the kind of module with those of the board: DDR generation, registered or not."""
+    takes_both = any(
+        series.unbuffered_too for series in parts.cpu_series().values() if board.chipset in series.chipsets
     )
-    why = f"{board.name} takes {wanted}, the kit is {given}"
-    return holds(wanted == given, why, f"{wanted} modules")
+    return kind_of_modules(f"{board.name} takes", memory.kit, (board.ram_type,), board.registered, takes_both)
+
+
+def kind_of_modules(
+    takes: str, kit: RamKit, ram_types: Sequence[str], registered: bool, takes_both: bool
+) -> Finding:
+    """Compare the kind of module with those that a board or a CPU takes, which `takes` names."""
+    wanted = "registered or unbuffered" if takes_both else _buffer_of(registered)
+    wanted = f"{' or '.join(ram_types)} {wanted}"
+    fits = kit.ram_type in ram_types and (takes_both or kit.registered == registered)
+    why = f"{takes} {wanted}, the kit is {kit.ram_type} {_buffer_of(kit.registered)}"
+    return holds(fits, why, f"{wanted} modules")
+
+
+def _buffer_of(registered: bool) -> str:
+    return "registered" if registered else "unbuffered"
 
 
 @match_rule(

@@ -671,11 +671,13 @@ def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
 
 
 def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
-    """Heat that a cooler takes from a CPU [W], by radiator or by height; towers made only for the large sockets cover
-    their heat spreader and take more.
+    """Heat that a cooler takes from a CPU [W]: as its maker rates it, else by radiator or by height; towers made only
+    for the large sockets cover their heat spreader and take more.
 
-    Source: own estimate from reviews' typical figures; makers rate few of them.
+    Source: the makers' pages; own estimate from reviews' typical figures where they rate none.
     """
+    if cooler.rated_w is not None:
+        return cooler.rated_w
     if cooler.radiator_m is not None:
         sizes = {0.12: 150.0, 0.14: 170.0, 0.24: 250.0, 0.28: 280.0, 0.36: 350.0, 0.42: 400.0}
         return max((w for size, w in sizes.items() if size <= cooler.radiator_m + 1e-6), default=120.0)
@@ -686,6 +688,18 @@ def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
         return 350.0 if height >= 0.14 else 200.0
     # The largest towers run a Core of 253 W at its limit.
     return 255.0 if height >= 0.15 else 180.0 if height >= 0.12 else 120.0 if height >= 0.08 else 65.0
+
+
+def _has_unknown_capacity(machine: Assembly) -> bool:
+    """Whether a cooler made only for the large sockets has no rating: those for servers have fans of which their height
+    tells nothing."""
+    cooler = machine.cooler
+    return (
+        cooler is not None
+        and cooler.rated_w is None
+        and cooler.radiator_m is None
+        and set(cooler.sockets) <= set(LARGE_SOCKETS)
+    )
 
 
 LARGE_SOCKETS: Final = (
@@ -710,10 +724,18 @@ LARGE_SOCKETS: Final = (
     needs={"cpu": _cpu_w},
     gives={"cooler": cooler_capacity_w},
     required=("cpu", "cooler"),
+    in_doubt=_has_unknown_capacity,
 )
 def cooler_power(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the CPU's heat against the cooler's limit."""
-    return f"the CPU takes up to {actual:.0f} W, a cooler like this about {limit:.0f} W", "a larger cooler"
+    cooler = machine.cooler
+    if cooler is not None and cooler.rated_w is not None:
+        capacity = f"the cooler is rated up to {limit:.0f} W"
+    elif _has_unknown_capacity(machine):
+        capacity = f"no record holds the rating of the cooler, by its height about {limit:.0f} W"
+    else:
+        capacity = f"a cooler like this about {limit:.0f} W"
+    return f"the CPU takes up to {actual:.0f} W, {capacity}", "a larger cooler"
 
 
 POWER_RULES: Final = (

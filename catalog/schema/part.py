@@ -111,7 +111,9 @@ class CpuSeries(Record):
     channels: int = Field(ge=1, le=12)
     ram_types: tuple[str, ...]
     registered: bool
-    """Whether the CPUs take registered modules, and only those."""
+    """Whether the CPUs take registered modules, and only those unless `unbuffered_too` says otherwise."""
+    unbuffered_too: bool = False
+    """Whether the CPUs of registered modules take unbuffered ones as well, with error correction or without it."""
     num_cpus: int = Field(default=1, ge=1, le=2)
     """Number of CPUs whose channels and lanes these are."""
     ram_mts: dict[str, float] = Field(default_factory=dict)
@@ -310,6 +312,8 @@ class Cooler(Part):
     """Height of an air cooler [m]; None otherwise."""
     radiator_m: float | None = None
     """Radiator length of a water cooler [m]; None otherwise."""
+    rated_w: float | None = Field(default=None, gt=0)
+    """Power of a CPU up to which the maker rates the cooler [W]; None if no source states it."""
     price_class: str = ""
 
     @property

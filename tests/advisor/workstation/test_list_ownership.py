@@ -109,3 +109,49 @@ def test_a_number_of_pieces_is_read_wherever_it_stands(count: str) -> None:
     cards = read(f"{count}\nRyzen 9 5950X").machine.cards
     assert cards is not None
     assert cards.num == (8 if count.startswith("8") else 2)
+
+
+OWNED_LABELS = (
+    "Currently own",
+    "Currently have",
+    "What I have now",
+    "What I already have",
+    "Was ich schon habe",
+    "Ce que j'ai",
+    "Lo que tengo",
+    "Quello che ho",
+    "已有",
+)
+
+
+@pytest.mark.parametrize("label", OWNED_LABELS)
+@pytest.mark.parametrize("joint", [" ", "\n"])
+def test_what_stands_behind_a_label_of_having_costs_nothing(label: str, joint: str) -> None:
+    parts = ", ".join(("Ryzen 9 9950X3D", "RTX 3090 Ti FE", "Corsair HX1500i"))
+    listing = read(f"{label}:{joint}{parts}\nAdding: RTX 5090")
+    cards = [line for line in listing.bill if line.category == "gpu"]
+    assert all(line.usd == 0.0 for line in listing.bill if line.category != "gpu")
+    assert [line.usd == 0.0 for line in cards] == [True, False]
+
+
+COUNTS = ("x2块", "x2枚", "×2個", "x2 шт", "x2개", "x2 Stk", "x2 pcs", "2颗", "x2")
+DRIVES = ("SATAx4", "SATAx4块", "SATA x4", "SSDx4", "NVMex4")
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", ["RTX 3090", "Xeon Platinum 8168"])
+def test_a_number_of_pieces_counts_with_the_word_for_pieces_of_any_language(count: str, name: str) -> None:
+    listing = read(f"{name} {count}\n64GB DDR4")
+    cards = sum(line.quantity for line in listing.bill if line.category == "gpu")
+    assert max(cards, listing.num_cpus) == 2
+
+
+@pytest.mark.parametrize("word", DRIVES)
+def test_a_number_of_pieces_glued_to_a_word_counts(word: str) -> None:
+    assert read(f"RTX 3090\nSamsung 870 EVO 4TB {word}").bill[1].quantity == 4
+
+
+@pytest.mark.parametrize("each", ["1枚", "1個", "1台", "1 Stück", "1 pc", "each"])
+def test_a_number_of_pieces_and_the_price_of_one_stand_in_one_row(each: str) -> None:
+    line = read(f"GPU: RTX 5090 ×2 {each} $2,800").bill[0]
+    assert (line.quantity, line.usd) == (2, 5_600.0)

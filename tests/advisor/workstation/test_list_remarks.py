@@ -204,6 +204,63 @@ def test_a_circuit_is_read_wherever_words_state_it(words: str) -> None:
         assert len(found.bill) == 3
 
 
+OUTLETS = (
+    "家庭用の{volts}V {amps}Aコンセントで動きますか?",
+    "{volts}V・{amps}Aのコンセント",
+    "コンセントは{amps}A {volts}Vです",
+    "家用插座是{volts}V {amps}A,够用吗?",
+    "Reicht eine Steckdose mit {volts} V und {amps} A?",
+    "Steckdose {volts} V {amps} A",
+    "Steckdose {volts} Volt / {amps} Ampere",
+    "une prise {volts} V {amps} A",
+    "un enchufe de {volts} voltios {amps} amperios",
+    "enchufe de {volts}V/{amps}A",
+    "presa da {volts} V, {amps} A",
+    "розетка {volts} В {amps} А",
+    "розетка {volts} вольт, {amps} ампер",
+    "Is a {amps}A {volts}V outlet enough?",
+    "콘센트 {volts}V {amps}A",
+)
+VOLTS = (
+    "{volts}Vのコンセントで動きますか?",
+    "家庭用の{volts}V",
+    "Reicht die Steckdose ({volts} V)?",
+    "sur une prise {volts} V",
+    "enchufe de {volts}V",
+    "розетка {volts} В",
+    "running on {volts} V",
+    "插座{volts}V",
+)
+ROWS = "2x RTX 3090\nRyzen 7 7700X\nCorsair RM850x"
+
+
+@pytest.mark.parametrize("words", OUTLETS)
+@pytest.mark.parametrize(("volts", "amps"), [(100, 15), (110, 20), (200, 20), (220, 10), (240, 13)])
+def test_an_outlet_is_read_in_any_language_and_order(words: str, volts: int, amps: int) -> None:
+    remark = words.format(volts=volts, amps=amps)
+    for text in (f"{ROWS}\n{remark}", f"{remark}\n{ROWS}"):
+        found = read_listings(None, price_book(), (), text)[0][1]
+        assert found.circuit == Circuit(volts, amps)
+        assert [part.category for part in found.bill] == ["gpu", "cpu", "psu"]
+
+
+@pytest.mark.parametrize("words", VOLTS)
+@pytest.mark.parametrize("volts", [100, 110, 200, 230])
+def test_volts_without_amperes_are_never_left_out(words: str, volts: int) -> None:
+    found = read_listings(None, price_book(), (), f"{ROWS}\n{words.format(volts=volts)}")[0][1]
+    assert found.circuit == Circuit(volts, 15.0 if volts < 200 else 10.0)
+    assert any("the outlet is taken as" in note for note in found.notes)
+    assert [part.category for part in found.bill] == ["gpu", "cpu", "psu"]
+
+
+@pytest.mark.parametrize(
+    "row", ["FSP 2000W 220V PSU", "Great Wall 2000W, input 200-240V", "Delta 2400W 100-240V 12A"]
+)
+def test_volts_of_a_supply_are_no_outlet(row: str) -> None:
+    found = read_listings(None, price_book(), (), f"2x RTX 3090\nRyzen 7 7700X\n{row}")[0][1]
+    assert found.circuit is None
+
+
 def test_a_circuit_without_a_voltage_that_follows_is_not_guessed() -> None:
     found = read_listings(None, price_book(), (), "2x RTX 3090\nRyzen 7 7700X\non a 20A breaker")[0][1]
     assert found.circuit is None

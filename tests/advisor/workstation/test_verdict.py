@@ -14,7 +14,7 @@ from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
-from advisor.workstation.rule_book import violations
+from advisor.workstation.rule_book import judge, violations
 from advisor.workstation.valuation import best_use, hardware_of
 from advisor.workstation.verdict import Verdict, bound_checks, judge_listing, missing_checks, missing_places
 
@@ -539,3 +539,44 @@ def test_four_modules_may_reach_the_rating_of_their_kit(host: str, reaches: bool
 def test_a_card_that_shops_no_longer_have_costs_what_it_does_second_hand() -> None:
     bill = read_listing(None, price_book(), ["RTX 3090 Ti", "RTX 4090"]).bill
     assert [(line.condition, line.unit_price_usd) for line in bill] == [("used", 850.0), ("new", 1900.0)]
+
+
+@pytest.mark.parametrize("cpu", ["Threadripper PRO 5955WX", "Threadripper PRO 3975WX"])
+@pytest.mark.parametrize("kind", ["UDIMM", "ECC UDIMM", "non-ECC", "ECC RDIMM", ""])
+@pytest.mark.parametrize("board", ["ASUS Pro WS WRX80E-SAGE SE WIFI", ""])
+def test_boards_of_wrx80_take_registered_and_unbuffered_modules(cpu: str, kind: str, board: str) -> None:
+    rows = f"{cpu}\n{board}\n8x16GB DDR4-3200 {kind}\nRTX 3090".replace("\n\n", "\n")
+    found = read_listings(None, price_book(), (), rows)[0][1]
+    checks = (*violations(found.machine, Setting()), *bound_checks(found, Setting()))
+    assert not [check for check in checks if check.rule == "memory-kind" and check.verdict == "broken"]
+
+
+def test_memory_without_error_correction_is_unbuffered() -> None:
+    for words in ("non-ECC", "non ECC", "no ECC", "without ECC"):
+        rows = f"EPYC 7302P\nSupermicro H12SSL-i\n8x16GB DDR4-3200 {words}\nRTX 3090"
+        machine = read_listings(None, price_book(), (), rows)[0][1].machine
+        assert machine.memory is not None
+        assert not machine.memory.kit.ecc
+        assert "memory-kind" in {check.rule for check in violations(machine, Setting())}
+
+
+@pytest.mark.parametrize(
+    "left_out", ["Ryzen 7 7700X", "MSI B650 Tomahawk WiFi", "32GB DDR5-6000", "Corsair RM850x"]
+)
+def test_parts_that_a_list_does_not_name_never_break_it(left_out: str) -> None:
+    rows = ["Ryzen 7 7700X", "MSI B650 Tomahawk WiFi", "32GB DDR5-6000", "Corsair RM850x", "RTX 3090"]
+    text = "\n".join(row for row in rows if row != left_out)
+    (check,) = missing_checks(read_listings(None, price_book(), (), text)[0][1])
+    assert not check.passed
+    assert check.severity == "advice"
+
+
+@pytest.mark.parametrize(
+    ("cooler", "verdict"), [("SilverStone XE04-SP5", "ok"), ("Arctic Freezer 4U-SP5", "ok")]
+)
+def test_a_cooler_that_its_maker_rates_is_judged_by_the_rating(cooler: str, verdict: str) -> None:
+    rows = f"EPYC 9654\nSupermicro H13SSL-N\n12x64GB DDR5-4800 RDIMM\n{cooler}\nRTX 4090"
+    found = read_listings(None, price_book(), (), rows)[0][1]
+    (check,) = (one for one in judge(found.machine, Setting()) if one.rule == "cooler-power")
+    assert check.verdict == verdict
+    assert "rated up to 400 W" in check.why
