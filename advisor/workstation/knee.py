@@ -137,13 +137,17 @@ def knee(found: Sequence[PriceStep]) -> PriceStep | None:
     return best
 
 
-def knee_words(found: Sequence[PriceStep]) -> str:
-    """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine."""
+def knee_words(found: Sequence[PriceStep], builds: Sequence[Build] = ()) -> str:
+    """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine, and
+    where one of the `builds` that is no step, such as one of second-hand parts, is faster."""
     best = knee(found)
     if best is None or len(found) < 2:
         return ""
+    names = {step.name for step in found}
+    if any(build.name not in names and speed_of(build) > best.ranked_tokens_per_s for build in builds):
+        return ""
     beyond = [step for step in found if step.total_usd > best.total_usd]
     if not beyond:
-        return f"Each step up in price buys more speed, up to {best.name}."
+        return f"No machine here that costs more than {best.name} is faster."
     over = "; ".join(step.words_beyond(best) for step in beyond)
     return f"The knee: {best.name} for ${best.total_usd:,.0f}; beyond it {over}."

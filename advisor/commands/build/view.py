@@ -63,7 +63,7 @@ def plan_answer(
         Paragraph(_question_words(question)),
         _machines_table(found.builds, question),
         *_others_prices(found.builds),
-        *([Paragraph(words)] if (words := knee_words(ladder)) else []),
+        *([Paragraph(words)] if (words := knee_words(ladder, found.builds)) else []),
         *_frontier_chart(found.builds),
         *machine_blocks(first, explain=explain),
     ]

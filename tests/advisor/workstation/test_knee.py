@@ -66,7 +66,8 @@ def test_the_knee_is_where_money_stops_buying_speed() -> None:
 
 def test_where_speed_follows_money_nothing_is_beyond_the_knee() -> None:
     found = steps([machine("one", 1_000, 10), machine("two", 2_000, 20)])
-    assert "up to two" in knee_words(found)
+    assert knee_words(found) == "No machine here that costs more than two is faster."
+    assert knee_words(found, [machine("of second-hand parts", 1_500, 30)]) == ""
     assert dataclasses.asdict(found[1])["more_speed_fraction"] == 1.0
 
 
