@@ -138,8 +138,8 @@ def knee(found: Sequence[PriceStep]) -> PriceStep | None:
 
 
 def knee_words(found: Sequence[PriceStep], builds: Sequence[Build] = ()) -> str:
-    """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine, and
-    where one of the `builds` that is no step, such as one of second-hand parts, is faster."""
+    """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine,
+    and where one of the `builds` that is no step, such as one of second-hand parts, is faster."""
     best = knee(found)
     if best is None or len(found) < 2:
         return ""
