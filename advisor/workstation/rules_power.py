@@ -316,7 +316,7 @@ def card_lead(cards: Cards, setting: Setting) -> Finding | None:
     )
 
 
-LEAST_OF_A_GPU_SERVER: Final = 4
+CARDS_WITHOUT_RISERS: Final = 4
 """Number of cards from which a server is built for cards, which stand on its boards and not on risers. Own choice."""
 SLOT_W: Final = 75.0
 """Power that a card takes from its slot without a cable of its own [W] (PCI Express CEM)."""
@@ -353,7 +353,7 @@ def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
     )
     is_passive = any(card.cooling == "passive" for card in strong)
     fans = ", and its high-performance fans, as the card has none" if is_passive else ""
-    has_risers = is_rack_server(board) and board.max_cards < LEAST_OF_A_GPU_SERVER
+    has_risers = is_rack_server(board) and board.max_cards < CARDS_WITHOUT_RISERS
     riser = " and the riser with x16 slots of double width" if has_risers else ""
     remedy = f"that cable{riser}, by the maker's GPU kit for it{fans}"
     return Finding(0, len(strong), False, why, remedy)

@@ -23,6 +23,7 @@ from advisor.workstation.assembly import (
     Memory,
     Risers,
     Setting,
+    Severity,
     Supplies,
     slot_widths,
 )
@@ -95,6 +96,8 @@ LEAST_SYSTEM_BYTES: Final = 60 * GB
 """Drive space of an operating system with drivers, an engine and its libraries [bytes]. Own assumption."""
 OF_SLOTS: Final = frozenset(("pcie-lanes", "cpu-lanes", "slots", "riser-lanes"))
 """Rules on the slots of a board, which do not concern cards on a switch board."""
+STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
+"""Places without which a machine does not start."""
 LANES_ON_UNKNOWN_BOARDS: Final = 8
 """Lanes of each card that the CPU of an unknown board must give: no desktop board divides 16 lanes among more than two
 slots without special risers."""
@@ -670,15 +673,19 @@ def _has_boxed_cooler(listing: Listing) -> bool:
 def missing_checks(listing: Listing) -> list[Check]:
     """Return the check for parts without which nothing starts; a line that names no model counts as present.
 
-    They are advice: a part that a list does not name may be there, and clashes with none of those named.
+    A list with half of the kinds or more is a machine, which does not start without a CPU, a board, memory or a supply;
+    a shorter list is a selection of parts, and a machine that its owner uses has what the list leaves out.
     """
     if listing.system is not None:
         return []
     listed = {line.category for line in listing.bill}
     missing = missing_places(listing)
+    is_machine = len(PLACES) - len(missing) >= len(PLACES) // 2
     # A line of an unknown kind may be the part that seems to be missing.
     is_printed = any(line.is_printed for line in listing.lines)
     is_unknown = bool(missing) and (is_printed or "unknown" in listed)
+    is_whole = is_machine and not listing.is_running
+    severity: Severity = "hard" if is_whole and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
     why = f"the list lacks {names}" if missing else "every kind of part is listed"
     if "cooler" not in listed and _has_boxed_cooler(listing):
@@ -686,7 +693,7 @@ def missing_checks(listing: Listing) -> list[Check]:
     remedy = "write what the unknown lines are" if is_unknown else "add what is missing"
     remedy = "add what no program sees" if is_printed else remedy
     found = Finding(len(PLACES) - len(missing), len(PLACES), not missing, why, remedy, is_unknown)
-    return [check_of("complete", "complete list", "kinds", found, "advice")]
+    return [check_of("complete", "complete list", "kinds", found, severity)]
 
 
 def cpu_count_checks(listing: Listing) -> list[Check]:

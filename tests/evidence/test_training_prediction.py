@@ -224,7 +224,8 @@ def test_a_model_of_known_size_only_is_assumed_and_says_so() -> None:
 def test_the_machine_of_the_test_overrides_the_catalog() -> None:
     tested = case(gpu_mem_gb="64", mem_bw_tb_s="2", power_cap_w="500").cluster.accelerator
     assert tested.memory_bytes == 64e9
-    assert tested.bandwidth_bytes_per_s == pytest.approx(2e12 * (5 / 7) ** (1 / 3))
+    # Reading draws less than products do, so that a limit costs it less than the cube root of the whole.
+    assert 2e12 * (5 / 7) ** (1 / 3) < tested.bandwidth_bytes_per_s < 2e12
     assert (
         predict(power_cap_w="300").metrics["step_time_s"].value > 1.2 * predict().metrics["step_time_s"].value
     )

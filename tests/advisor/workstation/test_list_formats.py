@@ -13,7 +13,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
-from advisor.workstation import foreign_words, mentions
+from advisor.workstation import asked, foreign_words, mentions
 from advisor.workstation.asked import questions_in
 from advisor.workstation.foreign_words import regex, write_in_english
 from advisor.workstation.hardware import Hardware
@@ -474,6 +474,8 @@ def test_every_pattern_of_the_table_is_used_and_every_used_one_is_there() -> Non
             used |= {
                 one if "." in one else f"{table}.{one}" for one in found if not one.startswith("phrases.")
             }
+    used |= {f"question.of_{name}" for name in asked._BY_WORDS}
+    used |= {"weigh.own_name", "weigh.new_name"}  # of _of_no_record, by the role of a part
     computed = {f"{table}.{name}" for table in tables for name in ("counts", "long_labels")}
     assert used - computed == {f"{table}.{name}" for table, patterns in tables.items() for name in patterns}
 

@@ -114,8 +114,10 @@ def test_parts_that_a_rule_reads_alike_it_judges_alike() -> None:
         if not isinstance(rule, MatchRule) or not rule.reads:
             continue
         verdicts: dict[tuple[object, ...], bool] = {}
-        for taken in itertools.product(*(candidates[place] for place in rule.between)):
-            parts = tuple(c.choice for c in taken)
+        choices = (
+            [c.choice for c in candidates[place]] if place in candidates else [()] for place in rule.between
+        )
+        for parts in itertools.product(*choices):
             key = tuple(
                 rule.figures(place, part) if place in rule.reads else id(part)
                 for place, part in zip(rule.between, parts, strict=True)
