@@ -555,7 +555,7 @@ def display_card_in(line: TypedLine) -> DisplayCard | None:
         for card in parts.planner_parts(DisplayCard)
         if {
             word
-            for word in re.findall(r"\S+", card.words)
+            for word in card.name_words
             if line.category != "gpu" or any(map(str.isdigit, word)) or word == "ti"
         }
         <= words

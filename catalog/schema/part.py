@@ -89,6 +89,11 @@ class DisplayCard(Part):
     is_low_profile: bool = False
 
     @property
+    def name_words(self) -> tuple[str, ...]:
+        """Words by which a line names the card, one by one."""
+        return tuple(self.words.split())
+
+    @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"display/{self.id}",)
 

@@ -117,12 +117,12 @@ def test_parts_that_a_rule_reads_alike_it_judges_alike() -> None:
         choices = (
             [c.choice for c in candidates[place]] if place in candidates else [()] for place in rule.between
         )
-        for parts in itertools.product(*choices):
+        for taken in itertools.product(*choices):
             key = tuple(
                 rule.figures(place, part) if place in rule.reads else id(part)
-                for place, part in zip(rule.between, parts, strict=True)
+                for place, part in zip(rule.between, taken, strict=True)
             )
-            assert verdicts.setdefault(key, rule.allows(parts, setting)) == rule.allows(parts, setting), (
+            assert verdicts.setdefault(key, rule.allows(taken, setting)) == rule.allows(taken, setting), (
                 rule.id
             )
 
