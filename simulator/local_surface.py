@@ -77,8 +77,11 @@ _LEAST_CHOSEN: Final = 1e-9
 _ACTIVATION_BYTES: Final = 4.0
 """Bytes per activation: llama.cpp keeps activations in 32 bits."""
 _PASSES_OF_INPUT: Final = 1.0 + 9.0 / 32.0
+"""Times that a matmul's input is moved, in units of its 32 bits: read, and written in 8 bits with a scale for 32."""
 _PASSES_OF_OUTPUT: Final = 3.0
+"""Times that a matmul's output is moved: written by it, read and written by the operator behind it."""
 _PASSES_OF_PART: Final = 3.0
+"""Times that the hidden state is moved in front of each part of a layer: a norm reads and writes it, a sum reads it."""
 HOST_SUM_BYTES: Final = 2.0
 """Bytes per summed value: exllamav3 rounds sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
 

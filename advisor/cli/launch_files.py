@@ -18,7 +18,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
 from advisor.cli.engine_words import plain_signs
-from advisor.cli.launchers import variables_of_job
+from advisor.cli.launchers import is_file, variables_of_job
 from advisor.cli.python_source import commands_of_python
 from advisor.cli.shell_text import ASSIGNED, JOINED, Variables, expand, variables_in, whole_lines
 
@@ -142,11 +142,7 @@ def _set_by_job(text: str) -> dict[str, str]:
 
 def is_launch_file(argument: str, *, takes_files: bool) -> bool:
     """Whether a word names a file that may hold a start command: any file, unless the command takes others too."""
-    path = Path(argument)
-    try:
-        return (not takes_files or bool(_NAMES.fullmatch(path.name))) and path.is_file()
-    except OSError:  # a text that is no path
-        return False
+    return (not takes_files or _NAMES.fullmatch(Path(argument).name) is not None) and is_file(argument)
 
 
 def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:

@@ -152,6 +152,7 @@ def _slots_of_hosts(text: str) -> int | None:
 
 
 def is_file(word: str) -> bool:
+    """Whether a word is the path of a file that is there; a text too long for a path is none."""
     try:
         return Path(word[:4096]).is_file()
     except OSError:  # a text that is no path

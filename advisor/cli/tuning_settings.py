@@ -650,19 +650,29 @@ def _states(tuner: Tuner, settings: Settings, gpus: int) -> States:
 
     Raises: AdvisorError: DeepSpeed's file and the settings state batches that do not agree.
     """
-    file = _deepspeed_file(settings)
-    if file is not None and is_file(file):
-        quantities = _quantities(tuner, settings)
-        sizes = {name: _count(quantities, name) for name in ("micro_batch", "accumulation")}
-        found = states_of(settings_of_deepspeed(Path(file), sizes, gpus))
-    elif (stage := _deepspeed_stage(settings)) is not None:
-        in_host = _OFFLOADS in Path(str(file)).name
-        found = States(f"zero{stage}" if stage != "0" else "none", in_host, in_host and stage == "3")
-    elif str(settings.get("$recipe", "")).endswith(_SEVERAL_RANKS):
+    found = _states_under_deepspeed(tuner, settings, gpus)
+    if found is None and str(settings.get("$recipe", "")).endswith(_SEVERAL_RANKS):
         found = States("zero2" if settings.get("fsdp_reshard_after_forward") is False else "zero3")
-    else:
-        found = states_of(settings)
+    found = found or states_of(settings)
     if found is None:
         word, stated = _word_of(tuner.sharding, settings)
         found = States(word.split()[0] if stated and word.startswith("zero") else "none")
     return found._replace(sharding="none") if gpus == 1 else found
+
+
+def _states_under_deepspeed(tuner: Tuner, settings: Settings, gpus: int) -> States | None:
+    """Return how DeepSpeed's file, or its name, divides states; None without one."""
+    file = _deepspeed_file(settings)
+    if file is None:
+        return None
+    if is_file(file):
+        quantities = _quantities(tuner, settings)
+        sizes = {name: _count(quantities, name) for name in ("micro_batch", "accumulation")}
+        found = states_of(settings_of_deepspeed(Path(file), sizes, gpus))
+        if found is not None:
+            return found
+    stage = _deepspeed_stage(settings)
+    if stage is None:
+        return None
+    in_host = _OFFLOADS in Path(file).name
+    return States(f"zero{stage}" if stage != "0" else "none", in_host, in_host and stage == "3")

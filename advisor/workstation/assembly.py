@@ -166,6 +166,10 @@ def _count_parts(category: str, parts: tuple[Part, ...]) -> list[tuple[str, Part
     return [(category, part, parts.count(part)) for part in dict.fromkeys(parts)]
 
 
+HIGH_VOLTS: Final = 200.0
+"""Voltage from which a wall is one of 220 to 240 V, or of two phases of 100 or 120 V [V]."""
+
+
 @dataclass(frozen=True, slots=True)
 class Circuit:
     """Wall circuit that powers the machine."""

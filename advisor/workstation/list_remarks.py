@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import KILO
-from advisor.workstation.assembly import Circuit
+from advisor.workstation.assembly import HIGH_VOLTS, Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
 from advisor.workstation.line_pieces import split_line, start_of
@@ -148,7 +148,7 @@ def _cut_outlet(lines: list[TypedLine]) -> tuple[list[TypedLine], Circuit | None
     rest, stated = _cut_out(lines, regex("remark.volts"))
     if stated is not None:
         volts = float(stated["volts"] or stated["volts2"])
-        return rest, Circuit(volts, _AMPS_AT_120_V if volts < _HIGH_VOLTS else _LEAST_AMPS)
+        return rest, Circuit(volts, _AMPS_AT_120_V if volts < HIGH_VOLTS else _LEAST_AMPS)
     outlets = (regex("remark.outlet").search(line.text) for line in lines)
     return lines, next((_circuit_of(outlet) for outlet in outlets if outlet is not None), None)
 
@@ -168,8 +168,6 @@ _AMPS_AT_120_V: Final = 15.0
 """Amperes of the usual outlet with 120 V (NEMA 5-15), and of that with 100 V (JIS C 8303)."""
 _LEAST_AMPS: Final = 10.0
 """Fewest amperes of an outlet of walls with 220 to 240 V (GB 1002, AS/NZS 3112, CEI 23-50)."""
-_HIGH_VOLTS: Final = 200.0
-"""Voltage from which a wall is one of 220 to 240 V, or of two phases of 100 or 120 V [V]."""
 
 
 def _cut_out(
@@ -496,10 +494,7 @@ def _cut_purse(lines: Sequence[TypedLine], *, asks: bool) -> tuple[list[TypedLin
             found.append(line)
             continue
         usd = float(next(filter(None, purse.groups())).replace(",", ""))
-        rest = f"{line.text[: purse.start()].rstrip(' ,')} {line.text[purse.end() :].lstrip(' ,')}".strip()
-        # The rest has a price of its own, or none.
-        priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
-        found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
+        found += _cut_span(line, purse.start(), purse.end())
     if usd or not asks:
         return found or list(lines), usd
     return _cut_loose_sum(found or lines)
@@ -545,10 +540,17 @@ def _cut_loose_sum(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float]:
         if mentions_in(line.text[start:end]) or line.text[end : end + 1] == "?":
             start = loose.start
             end = loose.end
-        rest = f"{line.text[:start].rstrip(' ,')} {line.text[end:].lstrip(' ,.')}".strip()
-        priced = read_line(rest, line.where) if re.search(r"\w", rest) else None
-        found += [] if priced is None else [with_price_of(_with_text(line, rest), priced)]
+        found += _cut_span(line, start, end, signs=" ,.")
     return found or list(lines), usd
+
+
+def _cut_span(line: TypedLine, start: int, end: int, signs: str = " ,") -> list[TypedLine]:
+    """Return a line without a part of its text, and the `signs` behind it; none if no word is left. What is left has a
+    price of its own, or none."""
+    rest = f"{line.text[:start].rstrip(' ,')} {line.text[end:].lstrip(signs)}".strip()
+    if re.search(r"\w", rest) is None:
+        return []
+    return [with_price_of(_with_text(line, rest), read_line(rest, line.where))]
 
 
 def _upgrade_sum(lines: Sequence[TypedLine], purse_usd: float, *, asks: bool) -> float | None:

@@ -20,6 +20,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.workstation.assembly import (
     EFFICIENCY,
+    HIGH_VOLTS,
     HOT_PLUG,
     OTHERS_W,
     SERVER,
@@ -583,8 +584,6 @@ def _larger_circuit(circuit: Circuit) -> str:
     return str(Circuit(circuit.volts, amps) if circuit.volts >= HIGH_VOLTS else Circuit(240.0, 20.0))
 
 
-HIGH_VOLTS: Final = 200.0
-"""Voltage from which the wall is one of 220 to 240 V [V]."""
 HIGH_VOLTAGE_AMPS: Final = (16.0, 20.0, 32.0)
 """Usual circuits at 220 to 240 V [A] (IEC 60898-1, preferred values)."""
 

@@ -10,7 +10,7 @@ from advisor.workstation.foreign_words import regex
 from advisor.workstation.list_currency import code_of
 from advisor.workstation.mentions import Mention
 
-AT_PAR: Final = frozenset(("EUR", "GBP"))
+_AT_PAR: Final = frozenset(("EUR", "GBP"))
 """Currencies in which shops ask about the number that those of the United States ask in dollars: their prices have a
 tax of a fifth inside, which offsets the rate (rates of 1.1 to 1.35 dollars; from memory, unverified)."""
 
@@ -27,7 +27,7 @@ class Sum:
     @property
     def counts_as_usd(self) -> bool:
         """Whether the amount is taken as one of US dollars."""
-        return self.currency == "USD" or self.currency in AT_PAR
+        return self.currency == "USD" or self.currency in _AT_PAR
 
 
 def sums_in(text: str, mentions: tuple[Mention, ...] = ()) -> Iterator[Sum]:

@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.workstation.asked import models_in
 from advisor.workstation.foreign_words import regex
 from advisor.workstation.mentions import mentions_in
-from advisor.workstation.sums import AT_PAR, sums_in
+from advisor.workstation.sums import sums_in
 
 QUIET_DB: Final = 40.0
 """Noise of a machine that a question calls quiet, at one metre [dB(A)]: that of a quiet room in use. Own choice."""
@@ -40,20 +40,19 @@ def wanted_machine(text: str) -> WantedMachine | None:
     named = models_in(text)
     if not named:
         return None
-    sums = [(one.amount, one.currency) for one in sums_in(text)]
     # Of `$2000 to $2500`, the larger one is the limit.
-    budget, currency = max(sums, default=(None, "USD"))
-    if currency != "USD" and currency not in AT_PAR:
+    limit = max(sums_in(text), key=lambda one: (one.amount, one.currency), default=None)
+    if limit is not None and not limit.counts_as_usd:
         raise AdvisorError(
-            f"a budget of {budget:,.0f} {currency}",
+            f"a budget of {limit.amount:,.0f} {limit.currency}",
             why="prices of the catalog are in US dollars",
             fix="write the sum in dollars, e.g. $2500",
         )
     speed = regex("question.speed").search(text)
     return WantedMachine(
         model=named[0],
-        budget_usd=budget,
-        currency=currency,
+        budget_usd=None if limit is None else limit.amount,
+        currency="USD" if limit is None else limit.currency,
         is_quiet=regex("question.quiet").search(text) is not None,
         tokens_per_s=None if speed is None else float(speed["num"]),
         is_used=regex("question.second_hand").search(text) is not None,

@@ -207,3 +207,9 @@ def test_adapters_under_the_first_stages_are_those_of_deepspeed() -> None:
     command = "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen2.5-7B --tuner_type lora --max_length 2048 --deepspeed %s"
     assert understand(command % "zero2")["--framework"] == "deepspeed"
     assert understand(command % "zero3")["--framework"] != "deepspeed"
+
+
+def test_a_file_of_deepspeed_that_no_json_reader_takes_says_its_stage(tmp_path: Path) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text('{\n  // as usual\n  "zero_optimization": {"stage": 2}\n}\n')
+    assert understand(f"deepspeed --num_gpus 8 {TRAINERS['TRL']} --deepspeed {file}")["--sharding"] == "zero2"

@@ -57,16 +57,11 @@ REST: Final = "Ryzen 9 5950X, X570 Taichi, 64GB DDR4, RM1000x, RTX 3090."
         ("My friend has a 4090 and an EPYC 7302 on a ROMED8-2T.", ["rtx-3090"]),
         ("Someone here runs four 5090s.", ["rtx-3090"]),
         ("Used to have a 2080 Ti, sold it.", ["rtx-3090"]),
-        ("Is that better than 2x RTX 4090 for 70B?", ["rtx-3090"]),
-        ("Or would two 5090s make more sense?", ["rtx-3090"]),
         ("I don't have a 3060 anymore.", ["rtx-3090"]),
         ("The 3090 sits in the second slot.", ["rtx-3090"]),
         ("Planning to buy another 3090.", ["rtx-3090"] * 2),
         ("I might add a second 3090 later.", ["rtx-3090"]),
-        ("Replace the 3090 with a 4090?", ["rtx-4090"]),
-        ("Sell it and get a 5090?", ["rtx-5090"]),
         ("No NVLink obviously.", ["rtx-3090"]),
-        ("Good enough, or should I just get a 5090?", ["rtx-3090"]),
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
@@ -74,16 +69,36 @@ def test_the_words_around_a_part_tell_its_role(
     words: str, cards: list[str], is_first: bool, tmp_path: Path
 ) -> None:
     is_back = words.startswith(("The ", "Or ")) and is_first
-    path = tmp_path / "list.txt"
-    path.write_text(f"{REST} {words}" if not is_first or is_back else f"{words} {REST}")
-    machines = read_listings(path, BOOK)
-    # A question that weighs a card has a machine for each choice; the last one is that which is there.
-    listing = next((one for _, one in (machines[-1], machines[0]) if cards_of(one) == cards), machines[-1][1])
+    listing = read_text(tmp_path, f"{REST} {words}" if not is_first or is_back else f"{words} {REST}")
     assert cards_of(listing) == cards
     assert not listing.unknown
     assert not listing.machine.bridges
     assert [line.category for line in listing.bill].count("cpu") == 1
     assert [line.category for line in listing.bill].count("board") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "weighed"),
+    [
+        ("Is that better than 2x RTX 4090 for 70B?", ["rtx-4090"] * 2),
+        ("Or would two 5090s make more sense?", ["rtx-5090"] * 2),
+        ("Replace the 3090 with a 4090?", ["rtx-4090"]),
+        ("Sell it and get a 5090?", ["rtx-5090"]),
+        ("Good enough, or should I just get a 5090?", ["rtx-5090"]),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_question_that_weighs_a_card_has_a_machine_for_each_choice(
+    words: str, weighed: list[str], is_first: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{words} {REST}" if is_first else f"{REST} {words}")
+    machines = [listing for _, listing in read_listings(path, BOOK)]
+    assert [cards_of(one) for one in machines] == [weighed, ["rtx-3090", *weighed], ["rtx-3090"]]
+    for listing in machines:
+        assert not listing.unknown
+        assert [line.category for line in listing.bill].count("cpu") == 1
+        assert [line.category for line in listing.bill].count("board") == 1
 
 
 def test_a_supply_that_a_sentence_replaces_leaves(tmp_path: Path) -> None:
